@@ -153,5 +153,5 @@ def test_the_warning_of_the_editor_is_kept(tmp_path: Path) -> None:
 
 
 def test_other_editors_take_no_wrappers() -> None:
-    with pytest.raises(BadConfig, match="other takes no update wrappers"):
+    with pytest.raises(BadConfig, match="editor other does not support update wrappers"):
         wrapped(object(), "other", {}, multi_layer_settings)  # type: ignore[arg-type]

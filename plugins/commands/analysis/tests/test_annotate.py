@@ -24,17 +24,17 @@ def write(path, rows, delimiter=","):
 
 
 def by_label(row):
-    return "right" if row["answer"] in row["right"].split(" / ") else "wrong"
+    return "right" if row["answer"] in row["gold answer"].split(" / ") else "wrong"
 
 
 def test_a_sheet_contains_no_verdicts(sheet):
-    own = next(row for row in sheet if row["asked"] == "case 1, hop-1, after editing, direct")
-    assert (own["answer"], own["right"], own["right before the edit"]) == ("Rome", "Rome / Roma", "Paris")
+    own = next(row for row in sheet if row["source"] == "case 1, hop-1, after editing, direct")
+    assert (own["answer"], own["gold answer"], own["pre-edit answer"]) == ("Rome", "Rome / Roma", "Paris")
     assert {row["label"] for row in sheet} == {""}
     assert "verdict" not in own
     assert all(row["item"][0] == "q" for row in sheet)
-    before = next(row for row in sheet if row["asked"] == "case 1, multi-hop-1, before editing, direct")
-    assert (before["right"], before["right before the edit"]) == ("France", "Italy")  # right at that moment
+    before = next(row for row in sheet if row["source"] == "case 1, multi-hop-1, before editing, direct")
+    assert (before["gold answer"], before["pre-edit answer"]) == ("France", "Italy")  # right at that moment
 
 
 def test_reading_labels_gives_kappa_and_a_confusion_table(ke, sheet, tmp_path):
@@ -75,7 +75,7 @@ def test_the_sample_is_stratified_and_depends_on_the_seed(ke, sheet, tmp_path):
     assert len(set(first)) == 10
     assert first == drawn("2.csv")
     assert first != drawn("3.csv", "--seed", "1")
-    asked = {row["item"]: row["asked"].split(", ")[2:] for row in sheet}
+    asked = {row["item"]: row["source"].split(", ")[2:] for row in sheet}
     for kind in (["after editing", "direct"], ["before editing", "cot"]):
         share = sum(asked[item] == kind for item in asked) / len(asked)
         assert sum(asked[item] == kind for item in first) == pytest.approx(10 * share, abs=1.5)

@@ -71,8 +71,8 @@ def labeled(rows, kinds):
     """Label all rows like the judge, and the wrong answers after editing with ``kinds`` in turn."""
     kinds = iter(kinds)
     for row in rows:
-        right = row["answer"] in row["right"].split(" / ")
-        kind = "" if right or "before editing" in row["asked"] else next(kinds, "")
+        right = row["answer"] in row["gold answer"].split(" / ")
+        kind = "" if right or "before editing" in row["source"] else next(kinds, "")
         yield {**row, "label": "right" if right else "wrong", "kinds": kind}
 
 
@@ -104,8 +104,8 @@ def test_kappa_with_the_metric_resamples_cases(sheet, read, ke):
 
 def test_unlabeled_answers_are_reported_with_the_reason(sheet, read):
     rows = list(labeled(sheet, ["old"]))
-    right = next(row for row in rows if row["label"] == "right" and "after editing" in row["asked"])
-    before = next(row for row in rows if "before editing" in row["asked"])
+    right = next(row for row in rows if row["label"] == "right" and "after editing" in row["source"])
+    before = next(row for row in rows if "before editing" in row["source"])
     right["kinds"] = before["kinds"] = "noise"
     status, out, _err = read(rows)
     assert status == 0

@@ -184,13 +184,13 @@ def test_an_unknown_label_is_unsure(ke, asking, evaluated):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("judge", "done", "--judge", "asker"), ("judge asker needs a model to ask", "--judge-model")),
+        (("judge", "done", "--judge", "asker"), ("judge asker needs a model", "--judge-model")),
         (("judge", "done", "--judge", "exact", *FAIR), ("judge exact asks no model", "leave --judge-model out")),
         (("judge", "done", "--judge", "asker", "--judge-model", "nope:x"), ("no model called 'nope'", "")),
         (("judge", "done", "--judge", "asker", *FAIR, "--metric", "none"), ("no metric called 'none'", "")),
         (("judges", "check", "asker", *FAIR), ("judge asker has no labeled items", "--items FILE")),
         (("judges", "check", "nobody", "--items", "sheet"), ("no judge called 'nobody'", "")),
-        (("judges", "check", "asker", "--items", "sheet"), ("judge asker needs a model to ask", "--judge-model")),
+        (("judges", "check", "asker", "--items", "sheet"), ("judge asker needs a model", "--judge-model")),
     ],
 )
 def test_missing_requirements_are_errors_without_fallback(ke, asking, evaluated, tmp_path, arguments, told):

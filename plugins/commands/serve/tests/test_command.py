@@ -92,7 +92,7 @@ def test_the_start_message_of_the_vllm_backend(fake, facts, toys, monkeypatch, k
         "serve", *words, "--backend", "vllm", "--upstream", f"{fake.url}/v1/", plugins=toys.plugins()
     )
     assert status == 0
-    assert f"scribe in front of {fake.url}, 2 edits; changes are saved to {facts}.state.jsonl" in err
+    assert f"serving {fake.url} with scribe, 2 edits; changes are saved to {facts}.state.jsonl" in err
     assert "tiny:one at http://127.0.0.1:1/v1, without a token" in err
     assert "stopped; forwarded 0 requests" in err
     assert [name[-7:] for path, name in fake.log if path == "load_lora_adapter"] == ["-000001"]
@@ -115,8 +115,8 @@ def test_command_line_errors_are_one_line(site, ke, plugins, monkeypatch):
         (("--port", "9", "edits", "list", *url), "--port is an option of ke serve"),
         ((), "no editor is given"),
         ((*recall, *vllm), "--backend vllm needs --upstream URL"),
-        ((*recall, *upstream), "--upstream belongs to --backend vllm"),
-        ((*recall, *vllm, *upstream, "--window", "1"), "--window belongs to --backend local"),
+        ((*recall, *upstream), "--upstream needs --backend vllm"),
+        ((*recall, *vllm, *upstream, "--window", "1"), "--window needs --backend local"),
         ((*recall, *vllm, *upstream), "editor recall changes no weights"),
         (("--editor", "scribe", *vllm, *upstream), "cannot reach http://127.0.0.1:9"),
         (("--editor", "recall", "--model", "saying:one", "--host", "0.0.0.0"), "other machines"),

@@ -50,7 +50,7 @@ def _bound(text: str, *, least: bool) -> Bound:
     except ValueError as error:
         raise BadConfig(f"{flag} {text}: not a number", hint=f"write {flag} {METRICS[0]}=0.95") from error
     if not equals or name not in METRICS:
-        raise BadConfig(f"{flag} {text}: unknown number {name!r}", hint=f"use one of {', '.join(METRICS)}")
+        raise BadConfig(f"{flag} {text}: unknown metric {name!r}", hint=f"use one of {', '.join(METRICS)}")
     if not 0 <= number <= 1:  # NaN too
         raise BadConfig(f"{flag} {text}: must be between 0 and 1", hint=f"write {flag} {name}=0.95")
     return Bound(metric=name, value=number, least=least)

@@ -158,7 +158,10 @@ def _report(work: EditInProgress) -> dict[str, Any]:
 def wrapped(editor: Editor, name: str, wrappers: Mapping[str, UpdateWrapper], resolve: ResolveSettings) -> LocateEditor:
     """Return ``editor`` with ``wrappers``. Raises BadConfig if one of them does not fit it."""
     if not isinstance(editor, LocateEditor):
-        raise BadConfig(f"{name} takes no update wrappers", hint="its class must extend ke_weights.plugin.LocateEditor")
+        raise BadConfig(
+            f"editor {name} does not support update wrappers",
+            hint="use a locate-and-edit editor, such as memit; its class extends ke_weights.plugin.LocateEditor",
+        )
     for one, wrapper in wrappers.items():
         if wrapper.changes_normal_matrix and not editor.normal_matrix:
             raise BadConfig(

@@ -589,7 +589,7 @@ def test_verify_refuses_a_patch_that_others_were_made_on(ke, base, patched, tmp_
      ({"kind": "kept", "prompt": "a"}, ("--min", "efficacy=0.9"), "no line with kind 'changed'"),
      ({"kind": "kept", "prompt": "a"}, ("--max", "drift=2"), "between 0 and 1"),
      ({"kind": "kept", "prompt": "a"}, ("--max", "drift"), "not a number"),
-     ({"kind": "kept", "prompt": "a"}, ("--min", "speed=1"), "unknown number 'speed'"),
+     ({"kind": "kept", "prompt": "a"}, ("--min", "speed=1"), "unknown metric 'speed'"),
      ({"kind": "kept", "prompt": "a", "expect": "what nobody says"}, ("--max", "drift=0"), "passes no kept fact")],
 )  # fmt: skip
 def test_invalid_suite_or_bound_is_one_error(ke, patched, tmp_path, line, bound, message):

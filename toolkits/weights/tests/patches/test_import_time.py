@@ -52,7 +52,7 @@ def test_a_comparison_imports_torch_only(file):
         (("edit", *SENTENCE, "--editor", "ft", "--patch", "p.safetensors"), "p.safetensors exists already"),
         (("edit", *SENTENCE, "--editor", "parrot"), "editor parrot changes no weights"),
         (("edit", *SENTENCE, "--editor", "ft", "-o", "ft.layer=1"), "ft has no option 'layer'"),
-        (("verify", "p.safetensors", "--suite", "suite.jsonl", "--min", "eficacy=0.9"), "unknown number 'eficacy'"),
+        (("verify", "p.safetensors", "--suite", "suite.jsonl", "--min", "eficacy=0.9"), "unknown metric 'eficacy'"),
         (("verify", "nothere", "--suite", "suite.jsonl"), "nothere does not exist"),
         (("patch", "apply", "p.safetensors", "--model", "m", "--out", "suite.jsonl"), "suite.jsonl exists already"),
     ],

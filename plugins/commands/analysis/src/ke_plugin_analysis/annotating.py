@@ -20,7 +20,7 @@ from ke_plugin_analysis.sorting import LabelComparison, Place, choose_labeling_m
 LABELS = tuple(verdict.value for verdict in Verdict)
 MARKS = ("item", "label")
 """The first columns. A column for each metric that labels answers follows, then the others."""
-ABOUT = ("question", "answer", "right", "right before the edit", "written", "asked", "note")
+ABOUT = ("question", "answer", "gold answer", "pre-edit answer", "raw output", "source", "note")
 NOT_RIGHT = "not right"
 NONE: Options = MappingProxyType({})
 
@@ -115,7 +115,7 @@ def read_labels(
                 hint="use the run that the sheet was written for; its records must be unchanged",
             )
         if name in seen:
-            raise BadData(f"{where}: item {name!r} is already in row {seen[name]}")
+            raise BadData(f"{where}: item {name!r} is already in row {seen[name]}", hint="delete one of the rows")
         seen[name] = row
         label = _label(cells, "label", LABELS, where)
         for metric, places in sorted_.items():
@@ -224,10 +224,10 @@ def _row(item: LabeledAnswer) -> dict[str, str]:
         "item": item.id,
         "question": item.question,
         "answer": item.answer.text,
-        "right": item.gold,
-        "right before the edit": item.stale,
-        "written": "" if raw == item.answer.text.strip() else raw,
-        "asked": f"case {item.case}, {item.query}, {item.phase} editing, {item.style}",
+        "gold answer": item.gold,
+        "pre-edit answer": item.stale,
+        "raw output": "" if raw == item.answer.text.strip() else raw,
+        "source": f"case {item.case}, {item.query}, {item.phase} editing, {item.style}",
     }
 
 

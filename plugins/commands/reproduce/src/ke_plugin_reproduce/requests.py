@@ -153,7 +153,7 @@ class Planner:
         """Return the run of a cell and its differences from the paper."""
         asks_model = self._asks_model(setup.judge)
         if asks_model and self.resources.judge_model is None:
-            raise BadConfig(f"judge {setup.judge} needs a model to ask: say --judge-model")
+            raise BadConfig(f"judge {setup.judge} needs a model", hint="add --judge-model [SOURCE:]ID")
         if pick.source == "scores" and not setup.editor:
             raise BadConfig("the cell has no editor", hint=HINT)
         request = self._request(setup, pick, model, later=setup.judge if asks_model else "")

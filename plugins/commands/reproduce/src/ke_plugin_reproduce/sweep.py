@@ -77,13 +77,13 @@ class SweepPoint:
 class PlannedCell:
     """A cell before it is run. ``found``: the resolved run; None if ``error`` has the reason why it cannot be run.
 
-    ``done``: its run is finished. ``begun``: its run was interrupted.
+    ``done``: its run is finished. ``interrupted``: its run has begun and is not finished.
     """
 
     cell: Cell
     found: ResolvedRun | None = None
     done: bool = False
-    begun: bool = False
+    interrupted: bool = False
     error: KEError | None = field(default=None, eq=False)
 
 
@@ -116,7 +116,7 @@ def planned(cells: Sequence[Cell], catalog: Catalog) -> Iterator[PlannedCell]:
             yield PlannedCell(cell=cell, error=error)
             continue
         done = finished(found, cell.folder)
-        yield PlannedCell(cell=cell, found=found, done=done, begun=not done and RunFolder.is_one(cell.folder))
+        yield PlannedCell(cell=cell, found=found, done=done, interrupted=not done and RunFolder.is_one(cell.folder))
 
 
 def _refuse_large_batch(found: ResolvedRun) -> None:

@@ -116,7 +116,7 @@ def _check_backend(context: click.Context, given: dict[str, Any]) -> None:
     for name in LOCAL_ONLY if remote else VLLM_ONLY:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             backend = "local" if remote else "vllm"
-            raise click.UsageError(f"--{name.replace('_', '-')} belongs to --backend {backend}")
+            raise click.UsageError(f"--{name.replace('_', '-')} needs --backend {backend}")
     if remote and not given["upstream"]:
         raise click.UsageError("--backend vllm needs --upstream URL, the address of the vLLM server")
 
@@ -157,7 +157,7 @@ def _serve(app: App, given: dict[str, Any], request: ServeRequest, address: Addr
 
         def listening(url: str, _server: object) -> None:
             guard = f"with the token in {TOKEN}" if address.token else "without a token"
-            what = f"{served.spec.name} in front of {served.session.model.id}, {count_noun(len(served.bank), 'edit')}"
+            what = f"serving {served.session.model.id} with {served.spec.name}, {count_noun(len(served.bank), 'edit')}"
             for line in (
                 f"{what}; {changes}",
                 served.notice,

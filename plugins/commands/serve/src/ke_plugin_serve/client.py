@@ -70,11 +70,11 @@ class ServeClient:
                     f"{base} has not answered for {PATIENCE:.0f} s: it may still be making the change",
                     hint="ke serve edits list shows when it is done",
                 ) from error
-            raise KEError(f"cannot reach {base}: {why}", hint="is ke serve running there? see --url") from error
+            raise KEError(f"cannot reach {base}: {why}", hint="start ke serve there, or give its address with --url") from error
         except ValueError as error:
-            raise KEError(f"{base} is not a ke serve server", hint="see --url") from error
+            raise KEError(f"{base} is not a ke serve server", hint="give the address of a running ke serve with --url") from error
         if not isinstance(found, dict) or not found.keys() >= set(fields):
-            raise KEError(f"{base} is not a ke serve server", hint="see --url")
+            raise KEError(f"{base} is not a ke serve server", hint="give the address of a running ke serve with --url")
         return found
 
 
@@ -101,5 +101,5 @@ def _said(error: HTTPError) -> str:
 
 def _hint(status: int) -> str:
     if 300 <= status < 400:
-        return "correct --url: redirects are not followed, so that the token goes nowhere else"
+        return "correct --url: redirects are not followed, so that the token is sent only to that server"
     return "set KE_SERVE_TOKEN to the server's token" if status == 401 else ""

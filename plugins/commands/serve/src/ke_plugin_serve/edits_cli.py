@@ -67,7 +67,7 @@ def add(*, sentences: tuple[str, ...], file: Path | None, subject: str, replace:
     done = _client(url).add(raw, replace=replace)
     lines = [(label, one["id"], one["statement"]) for label in ("added", "replaced") for one in done[label]]
     _say(*(f"{label}  {name}  {statement}" for label, name, statement in lines))
-    _say(*(f"known  {name}" for name in done["known"]), f"{done['count']} active")
+    _say(*(f"already active  {name}" for name in done["known"]), f"{done['count']} active")
 
 
 @edits_.command("remove")

@@ -39,7 +39,7 @@ def serve_vllm(app: App, given: dict[str, Any], request: ServeRequest, address: 
 
         def listening(shown_url: str, _server: object) -> None:
             changes = f"changes are saved to {served.state.path}" if served.state else "changes are not saved"
-            say(f"{served.spec.name} in front of {url}, {count_noun(len(served.bank), 'edit')}; {changes}")
+            say(f"serving {url} with {served.spec.name}, {count_noun(len(served.bank), 'edit')}; {changes}")
             for line in served.notices:
                 say(line)
             guard = "with a token" if address.token else "without a token"

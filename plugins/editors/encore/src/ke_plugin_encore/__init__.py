@@ -29,7 +29,7 @@ class EncoreConfig:
 
     norm: float | None = derived("lambda_n: weight of |update|^2 in the solve; 0 = no constraint", not_negative)
     hits: int | None = derived(
-        "stop optimizing a target after it was the most probable text in so many evaluations; 0 = never", not_negative
+        "stop optimizing a target after it was the most probable text in this many evaluations; 0 = never", not_negative
     )
 
 

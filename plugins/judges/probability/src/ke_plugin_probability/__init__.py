@@ -31,7 +31,7 @@ def ke_judges() -> list[JudgeSpec]:
     return [
         JudgeSpec(
             name="probability",
-            summary="right if the new object is more probable than the old one; text answers are unsure",
+            summary="right if the gold object is the most probable of the compared objects; text answers are unsure",
             config=ProbabilityConfig,
             build=build,
             cite="Meng et al. 2022, ROME, section 3.3",

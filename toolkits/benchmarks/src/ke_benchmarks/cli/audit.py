@@ -66,7 +66,7 @@ def numbers(_context: click.Context, _option: click.Parameter, value: str) -> tu
         "fix_to",
         type=FILE,
         metavar="FILE",
-        help="Write a dataset without conflicting edits and duplicates, and the log fixed.changes.jsonl.",
+        help="Write a dataset without conflicting edits and duplicates, and a log of the changes next to it.",
     ),
     click.option(
         "--select",

@@ -142,7 +142,7 @@ def _print(built: BuildResult, path: Path) -> None:
         literal(f"{count_noun(built.records, 'case')} from {built.graph} in {built.seconds:.1f} s -> {path}"),
         soft_wrap=True,
     )
-    table = plain_table("dropped", "why", "count")
+    table = plain_table("omitted", "reason", "count")
     table.columns[2].justify = "right"
     for what, reasons in (("rows of the graph", built.skipped), ("candidates", built.dropped)):
         for reason, count in sorted(reasons.items(), key=lambda item: (-item[1], item[0])):

@@ -87,7 +87,7 @@ def stats(app: App, name: str, options: tuple[str, ...], data_dir: Path | None, 
     if as_json:
         shared.print_json({"dataset": name, "counts": counts, "published": published, "differing": differing})
         return int(bool(differing))
-    table = plain_table("count", "here", "published", "")
+    table = plain_table("count", "counted", "published", "")
     table.columns[1].justify = table.columns[2].justify = "right"
     for label in labels:
         differs = "differs" if label in differing else ""
@@ -160,7 +160,7 @@ def file_sheet(file: DataFile, found: LocalFile | None, places: Sequence[Path]) 
     pin = "fetched by checksum" if file.pinned else "not fetched, because the full checksum is unknown"
     lines = [_line("file", f"{file.name}{size}; {pin}"), _line("", file_state(file, found))]
     if found is None:
-        lines += [_line("" if number else "looked", str(place)) for number, place in enumerate(places)]
+        lines += [_line("" if number else "searched", str(place)) for number, place in enumerate(places)]
     else:
         lines.append(_line("sha256", found.sha256))
     return Group(*lines)

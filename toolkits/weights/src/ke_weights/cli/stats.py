@@ -144,7 +144,7 @@ def _print(every: list[StoredCovariance], *, as_json: bool) -> None:
 
 def _table(every: list[StoredCovariance]) -> Table:
     """Return a table with one row for all layers of a model and text."""
-    table = plain_table("model", "layers", "corpus", "tokens", "size", "files", "made")
+    table = plain_table("model", "layers", "corpus", "tokens", "size", "files", "computed")
     alike: dict[CovarianceOrigin, list[StoredCovariance]] = {}
     for one in every:
         alike.setdefault(evolve(one.origin, layer=0, module="", date="", ke_version=""), []).append(one)

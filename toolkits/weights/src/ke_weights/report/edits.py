@@ -68,7 +68,7 @@ def verify_report(found: Verification, wanted: Sequence[Bound]) -> Group:
 
 def numbers_table(found: Verification, wanted: Sequence[Bound]) -> Table:
     """Return the numbers with their bounds."""
-    table = plain_table("number", "value", "n", "bound", "")
+    table = plain_table("metric", "value", "n", "bound", "")
     for row in number_rows(found, wanted):
         table.add_row(*map(literal, row))
     return table

@@ -40,7 +40,7 @@ def junit(found: Verification, wanted: Sequence[Bound]) -> str:
 
 def markdown(found: Verification, wanted: Sequence[Bound]) -> str:
     """Return a table of the numbers with their bounds, and one of the facts that failed."""
-    lines = ["| number | value | n | bound | |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| metric | value | n | bound | |", "| --- | --- | --- | --- | --- |"]
     for *row, verdict in number_rows(found, wanted):
         lines.append(f"| {' | '.join(row)} | {'**missed**' if verdict == 'missed' else verdict} |")
     if bad := failed(found):

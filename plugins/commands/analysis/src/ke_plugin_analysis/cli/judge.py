@@ -42,7 +42,7 @@ from ke_core.app import options as shared
 from ke_core.plugin import Item, Progress, Usage
 
 last_judge_option = click.option(
-    "--judge", default="", metavar="NAME", help="Judge. [default: the last one]",
+    "--judge", default="", metavar="NAME", help="Judge. [default: the last one that judged the run]",
     shell_complete=completion.component("judge"),
 )  # fmt: skip
 judge_model_options = shared.section(

@@ -29,7 +29,7 @@ def command(app: App, *, folder: Path, by: str, html: Path | None, csv: Path | N
     \b
     Examples:
       ke leaderboard runs/layers
-      ke leaderboard runs/layers --by multi-hop.instance
+      ke leaderboard runs/layers --by multi-hop.instance-wise
       ke leaderboard runs/layers --html ranks.html --csv ranks.csv
     """
     from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_page  # noqa: PLC0415  as above

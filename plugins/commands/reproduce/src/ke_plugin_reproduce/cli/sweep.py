@@ -99,7 +99,7 @@ def plan_json(made: Sequence[PlannedCell], root: Path) -> list[dict[str, Any]]:
     """Return each cell with its workload and estimated cost, as JSON values."""
     cells = []
     for each, estimate in _estimated(made, root):
-        state = "failed" if each.found is None else "done" if each.done else "begun" if each.begun else "waiting"
+        state = "invalid" if each.found is None else "done" if each.done else "interrupted" if each.interrupted else "waiting"
         cell: dict[str, Any] = {"name": each.cell.name, "folder": str(each.cell.folder), "state": state}
         if each.error is not None:
             cell["error"] = str(each.error)
@@ -112,14 +112,14 @@ def plan_json(made: Sequence[PlannedCell], root: Path) -> list[dict[str, Any]]:
 
 def plan_page(made: Sequence[PlannedCell], root: Path) -> Group:
     """Return a table of the cells with their workload and estimated cost."""
-    table = plain_table("cell", "cases", "edits", "asked\nunedited", "asked\nedited", "model\ncalls", "time")
+    table = plain_table("cell", "cases", "edits", "questions\nunedited", "questions\nedited", "model\ncalls", "time")
     for column in table.columns[1:]:
         column.justify, column.no_wrap = "right", True
     estimates, wrong = list[Estimate](), list[str]()
     for each, estimate in _estimated(made, root):
         if estimate is not None:
             estimates.append(estimate)
-            table.add_row(literal(each.cell.name + (" (begun)" if each.begun else "")), *_row(*estimate))
+            table.add_row(literal(each.cell.name + (" (interrupted)" if each.interrupted else "")), *_row(*estimate))
         elif each.done:
             table.add_row(literal(each.cell.name), literal("done", "green"))
         else:
@@ -156,7 +156,7 @@ def _totals(made: Sequence[PlannedCell], estimates: Sequence[Estimate]) -> Itera
     if timed:
         rest = len(estimates) - len(timed)
         without = f", without {count_noun(rest, 'cell')} that have no earlier runs" if rest else ""
-        yield f"estimated time from earlier runs: {duration(sum(timed))}{without}; less for begun cells"
+        yield f"estimated time from earlier runs: {duration(sum(timed))}{without}; less for interrupted cells"
         if memory := max(rates.memory for _work, rates in estimates):
             yield f"largest peak memory of earlier runs: {memory / GIB:.1f} GiB"
     elif estimates:
