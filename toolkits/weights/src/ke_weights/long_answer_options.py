@@ -37,7 +37,7 @@ class BlockConfig(LongTargetConfig):
     block_steps: int = _count(50, "steps of AdamW that train the block", 0)
     block_lr: float = option("learning rate of the block's training", 2e-4, validators.gt(0))
     block_decay: float = option("weight decay of the block's training, except norms", 0.01, validators.ge(0))
-    keep: int = _count(20, "documents of the corpus whose hidden states the block must keep, sampled for each batch of edits")
+    keep: int = _count(20, "documents of the corpus whose hidden states are kept, sampled for each batch of edits")
     corpus: str = corpus_option("whose hidden states are kept")
     document_length: int = document_length_option(64)
 

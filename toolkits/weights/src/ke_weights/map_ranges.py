@@ -27,6 +27,8 @@ class MapRange:
         """Read an entry. Raises BadConfig."""
         found = FORM.fullmatch(text)
         if found is None:
-            raise BadConfig(f"modules: {text!r} is not PART:LAYER or PART:FIRST-LAST", hint="write gate:11-15, up:18-24 or down:29")
+            raise BadConfig(
+                f"modules: {text!r} is not PART:LAYER or PART:FIRST-LAST", hint="write gate:11-15, up:18-24 or down:29"
+            )
         part, first, last = found.groups()
         return cls(text=text, part=cast("MapPart", part), first=int(first), last=int(last or first))

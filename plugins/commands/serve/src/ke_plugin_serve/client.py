@@ -70,9 +70,13 @@ class ServeClient:
                     f"{base} has not answered for {PATIENCE:.0f} s: it may still be making the change",
                     hint="ke serve edits list shows when it is done",
                 ) from error
-            raise KEError(f"cannot reach {base}: {why}", hint="start ke serve there, or give its address with --url") from error
+            raise KEError(
+                f"cannot reach {base}: {why}", hint="start ke serve there, or give its address with --url"
+            ) from error
         except ValueError as error:
-            raise KEError(f"{base} is not a ke serve server", hint="give the address of a running ke serve with --url") from error
+            raise KEError(
+                f"{base} is not a ke serve server", hint="give the address of a running ke serve with --url"
+            ) from error
         if not isinstance(found, dict) or not found.keys() >= set(fields):
             raise KEError(f"{base} is not a ke serve server", hint="give the address of a running ke serve with --url")
         return found

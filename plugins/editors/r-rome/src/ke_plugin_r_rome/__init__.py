@@ -37,7 +37,7 @@ def ke_editors() -> list[EditorSpec]:
     return [
         EditorSpec(
             name="r-rome",
-            summary="ROME with one key in both parts of the update, which prevents the collapse that single edits can cause",
+            summary="ROME with one key in both parts of the update, against the collapse that single edits can cause",
             config=RRomeConfig,
             build=build,
             settings=single_layer_settings,

@@ -60,9 +60,9 @@ def command(
     """Import predictions of other tools as a run.
 
     The predictions are judged and scored. FILE has one JSON object per line, with the fields case, query (its id, or
-    the question) and text; optional fields are phase (default after), style (default: own, the method's own prompt; before the edits, the first
-    style of the dataset), editor, batch (cases edited together) and edited (false for a case whose edits were withheld).
-    `ke datasets sample NAME` prints cases.
+    the question) and text; optional fields are phase (default after), style (default: own, the method's own
+    prompt; before the edits, the first style of the dataset), editor, batch (cases edited together) and edited (false
+    for a case whose edits were withheld). `ke datasets sample NAME` prints cases.
 
     \b
     Example: ke import theirs.jsonl --dataset mquake-cf-3k --model gpt-j-6b --out runs/theirs

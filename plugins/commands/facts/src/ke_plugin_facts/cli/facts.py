@@ -81,7 +81,8 @@ def add(sentence: str, file: Path, **fields: str) -> int:
 )
 @click.option("--skip-unlabeled", is_flag=True, help="Leave out facts of the graph about entities without a label.")
 @click.option(
-    "--recalled", is_flag=True,
+    "--recalled",
+    is_flag=True,
     help="Omit tests that need facts which the unedited model (the file's, or --model) does not recall.",
 )
 @shared.component_options

@@ -99,7 +99,15 @@ def plan_json(made: Sequence[PlannedCell], root: Path) -> list[dict[str, Any]]:
     """Return each cell with its workload and estimated cost, as JSON values."""
     cells = []
     for each, estimate in _estimated(made, root):
-        state = "invalid" if each.found is None else "done" if each.done else "interrupted" if each.interrupted else "waiting"
+        state = (
+            "invalid"
+            if each.found is None
+            else "done"
+            if each.done
+            else "interrupted"
+            if each.interrupted
+            else "waiting"
+        )
         cell: dict[str, Any] = {"name": each.cell.name, "folder": str(each.cell.folder), "state": state}
         if each.error is not None:
             cell["error"] = str(each.error)
