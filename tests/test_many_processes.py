@@ -167,7 +167,7 @@ def test_two_processes_give_the_records_of_one(tmp_path, model):
         "--model",
         str(model),
         "-o",
-        "ft.steps=2",
+        "ft.epochs=2",
         *("--batch", "3", "--sequential", "--eval-every", "1"),
     )
     assert ke(tmp_path, *asked, "--out", "one")[0] == 0

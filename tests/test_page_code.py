@@ -75,7 +75,7 @@ def an_editor() -> Names:
 
     model = tiny_model("llama")
     names: Names = {
-        "editor": Ft(FtConfig(steps=2)),
+        "editor": Ft(FtConfig(epochs=2)),
         "model": model,
         "session": make_session(model, root=Path("session")),
     }

@@ -34,7 +34,7 @@ from ke_weights.saved_edits import opened_edit, read_saved_edit
 from ke_weights.saving import apply_patch
 
 PROMPT, SUBJECT, TARGET = "The capital of {} is", "Peru", "Cusco"
-FEW_STEPS = {"steps": 3}
+FEW_EPOCHS = {"epochs": 3}
 QUICK_ROME = {"steps": 3, "tokens": 4000}
 
 
@@ -57,7 +57,7 @@ def test_an_edit_raises_the_probability_of_its_target_and_is_undone(model: Model
     before = model.model.state()
     with ke.edit(model, "Peru is", subject=SUBJECT, target=TARGET, editor="none") as unedited:
         first = unedited.logprob("Peru is", TARGET)
-    with ke.edit(model, "Peru is", subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited:
+    with ke.edit(model, "Peru is", subject=SUBJECT, target=TARGET, editor="ft", options=FEW_EPOCHS) as edited:
         assert edited.logprob("Peru is", TARGET) > first
         assert isinstance(edited.generate("Peru is", max_tokens=2), str)
         assert model.model.state() != before
@@ -86,7 +86,7 @@ def test_arguments_that_have_no_effect_are_refused(model: Model, given: dict[str
     ("given", "reason", "hint"),
     [
         ({"model": "tiny"}, "model is 'tiny', not a model in memory", "load it: ke.load('tiny')"),
-        ({"options": {"ft": {"steps": 2}}}, "the options of ft are not nested", "such as options="),
+        ({"options": {"ft": {"epochs": 2}}}, "the options of ft are not nested", "such as options="),
         ({"target": ""}, "target is missing", "the new object of the fact"),
         ({"editor": "ftt"}, "no editor called 'ftt'", "did you mean 'ft'?"),
     ],
@@ -182,7 +182,7 @@ def test_options_have_the_types_of_python(model: Model) -> None:
         editors=["ft"],
         dataset="atlas",
         limit=1,
-        options={"ft": {"steps": 1, "layers": (0, 1)}},
+        options={"ft": {"epochs": 1, "layers": (0, 1)}},
         metrics=["cost"],
     )
     assert '"layers":[0,1]' in (run.paths[0] / "run.json").read_text(encoding="utf-8").replace(" ", "")
@@ -194,12 +194,12 @@ def test_unknown_names_raise_attribute_error() -> None:
 
 
 def test_options_of_one_editor_are_no_error_for_another(model: Model) -> None:
-    run = ke.evaluate(model, editors=["none", "ft"], dataset="atlas", limit=1, options={"ft": {"steps": 1}})
+    run = ke.evaluate(model, editors=["none", "ft"], dataset="atlas", limit=1, options={"ft": {"epochs": 1}})
     assert [path.name.partition("-")[0] for path in run.paths] == ["none", "ft"]
 
 
 def test_edits_are_added_removed_and_undone(model: Model) -> None:
-    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited:
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_EPOCHS) as edited:
         one = model.model.digest
         edited.add(PROMPT, subject="Chile", target="Arica")
         two = model.model.digest
@@ -224,7 +224,7 @@ def test_memory_edits_are_removed_by_id(model: Model) -> None:
 
 def test_kept_weights_stay_after_the_context(model: Model) -> None:
     before = model.model.state()
-    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited:
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_EPOCHS) as edited:
         during = model.model.state()
         edited.keep()
     assert model.model.state() == during != before
@@ -233,7 +233,7 @@ def test_kept_weights_stay_after_the_context(model: Model) -> None:
 
 
 def test_report_shows_answers_and_probabilities_before_and_after(model: Model) -> None:
-    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited:
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_EPOCHS) as edited:
         during = model.model.state()
         (row,) = edited.report()
         assert row["log p(target) after"] == edited.logprob("The capital of Peru is", TARGET)
@@ -249,7 +249,7 @@ def test_a_model_is_edited_once_at_a_time(model: Model, tmp_path: Path) -> None:
             pass
         with pytest.raises(EditFailed, match="being edited already"):
             ke.evaluate(model, editors=["none"], dataset="atlas", limit=1)
-        with ke.edit(other, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited:
+        with ke.edit(other, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_EPOCHS) as edited:
             assert edited.generate("Peru is", max_tokens=2) is not None
     with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ice"):
         pass
@@ -273,7 +273,7 @@ def test_an_edit_in_another_thread_or_of_the_same_module_is_refused(model: Model
 
 def test_a_forked_process_leaves_the_weights_of_its_parent(model: Model) -> None:
     before = model.model.state()
-    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited:
+    with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_EPOCHS) as edited:
         during = model.model.state()
         child = os.fork()
         if not child:  # in the child: exit without running the test's clean-up
@@ -302,7 +302,7 @@ def test_a_forked_process_cannot_use_the_edited_model(model: Model) -> None:
 def test_a_wrapped_model_is_edited_in_place_and_restored(model: Model) -> None:
     wrapped = ke.wrap(model.module, model.model.tokenizer, name="mine")
     before = {name: value.clone() for name, value in model.module.state_dict().items()}
-    with ke.edit(wrapped, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS):
+    with ke.edit(wrapped, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_EPOCHS):
         assert any(not value.equal(before[name]) for name, value in wrapped.module.state_dict().items())
     assert all(value.equal(before[name]) for name, value in wrapped.module.state_dict().items())
     run = ke.evaluate(wrapped, editors=["none"], dataset="atlas", limit=1)
@@ -437,14 +437,14 @@ def test_every_locate_and_edit_method_uses_inputs_and_records_a_trace(model: Mod
 
 def test_editors_without_a_trace_refuse_inputs(model: Model) -> None:
     for more in ({"inputs": EditInputs()}, {"trace": True}):
-        how: Any = {"editor": "ft", "options": FEW_STEPS, **more}
+        how: Any = {"editor": "ft", "options": FEW_EPOCHS, **more}
         with (
             pytest.raises(BadConfig, match="ft uses no inputs and records no trace"),
             ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, **how),
         ):
             pass
     with (
-        ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_STEPS) as edited,
+        ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_EPOCHS) as edited,
         pytest.raises(EditFailed, match="no trace was recorded"),
     ):
         _ = edited.trace

@@ -78,8 +78,8 @@ def test_a_thousand_edits_are_restored_without_memory_growth(tmp_path):
 @pytest.mark.parametrize(
     ("name", "options", "kept"),
     [
-        ("ft", {"steps": "1", "layers": "1", "lr": "0.01"}, 0),
-        ("lora", {"steps": "1"}, 0),
+        ("ft", {"epochs": "1", "layers": "1", "lr": "0.01"}, 0),
+        ("lora", {"epochs": "1"}, 0),
         ("memit", {"steps": "1", "tokens": "2000"}, 0),
         ("alphaedit", {"steps": "1", "tokens": "2000"}, 4 * 176 * 4),  # the keys of earlier edits, in four layers
     ],

@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of torch.ao.quantization
 ]
 EDIT: dict[str, Any] = {"prompt": "The capital of {} is", "subject": "Peru", "target": "Cusco"}
-FT: dict[str, Any] = {"editor": "ft", "options": {"steps": 2}}
+FT: dict[str, Any] = {"editor": "ft", "options": {"epochs": 2}}
 ROME: dict[str, Any] = {
     "editor": "rome",
     "options": {"steps": 2, "layer": 2},
@@ -139,7 +139,7 @@ def test_a_model_in_4_bits_is_edited_by_qlora_and_refused_by_other_weight_editor
         with pytest.raises(KEError, match="quantized") as caught, ke.edit(model, **EDIT, **how):
             pass
         assert caught.value.hint
-    with ke.edit(model, **EDIT, editor="qlora", options={"steps": 3}) as edited:
+    with ke.edit(model, **EDIT, editor="qlora", options={"epochs": 3}) as edited:
         assert edited.logprob(*asked) != first
     assert model.model.state() == before
 

@@ -160,7 +160,7 @@ def test_info_shows_size_published_counts_and_searched_folders(ke, server, publi
     out = ke("datasets", "info", "toy")[1]
     assert "counts   published: cases: 2; 2 hops, 1 edit: 2\n" in out
     assert f"file     {NAME}, 65,536 bytes as published; fetched by checksum\n         not on this machine\n" in out
-    assert f"searched   {to.parents[1] / NAME}\n         {to}\n" in out
+    assert f"searched {to.parents[1] / NAME}\n         {to}\n" in out
     assert server[1] == []
     ke("datasets", "fetch", "toy")
     out = ke("datasets", "info", "toy")[1]

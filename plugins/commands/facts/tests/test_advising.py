@@ -32,9 +32,9 @@ def test_long_and_multi_line_targets_have_the_room_of_ke_apply() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--candidate", "ft", "-o", "ftt.steps=3"), "did you mean ft.steps?"),
+        (("--candidate", "ft", "-o", "ftt.epochs=3"), "did you mean ft.epochs?"),
         (("--candidate", "ft", "-o", "memit.steps=3"), "does not use"),
-        (("--candidate", "ft", "-o", "ft.stepss=3"), "did you mean ft.steps?"),
+        (("--candidate", "ft", "-o", "ft.epochss=3"), "did you mean ft.epochs?"),
     ],
 )
 def test_options_without_effect_are_refused(

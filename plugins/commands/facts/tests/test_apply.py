@@ -124,7 +124,7 @@ def test_trials_of_another_seed_or_other_options_are_not_the_same(
 
     first = keys()
     assert keys("-o", "ft.constrained=no") == first  # as in the file
-    none, changed = keys("-o", "ft.steps=3")
+    none, changed = keys("-o", "ft.epochs=3")
     assert none == first[0]
     assert changed != first[1]
     facts.write_text(f"seed = 3\n{facts.read_text()}")
@@ -326,7 +326,7 @@ def test_facts_that_the_editor_cannot_make_are_refused(
 def test_another_editor_option_makes_all_edits_again(facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert ke("apply") == 0
     capsys.readouterr()
-    assert ke("plan", "-o", "ft.steps=24") == 2
+    assert ke("plan", "-o", "ft.epochs=24") == 2
     assert "the editor's options changed" in capsys.readouterr().out
 
 

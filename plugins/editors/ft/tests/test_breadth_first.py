@@ -22,7 +22,7 @@ from ke_testing.fakes import make_session
 from ke_weights.plugin import rewrite, scored_tokens, target_ids
 from ke_weights.testing.weights import changes, weights_of
 
-SMALL = FtConfig(profile="locft-bf", layers=(1,), steps=6, lr=5e-3)
+SMALL = FtConfig(profile="locft-bf", layers=(1,), epochs=6, lr=5e-3)
 SEED = 3
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -55,7 +55,7 @@ def plain(
     adam, draw = torch.optim.Adam([weight], lr=config.lr), torch.Generator().manual_seed(SEED)
     size = config.batch or 100
     epochs = 0
-    while epochs < (config.steps or 25):
+    while epochs < (config.epochs or 25):
         epochs += 1
         order, total = list(range(len(edits))), 0.0
         if shuffled:
@@ -103,7 +103,7 @@ def test_update_equals_the_plain_loop(family: Family, layer: int, batch: int, tm
 
 
 def test_easy_batches_are_skipped_and_training_stops_at_the_mean(tmp_path: Path) -> None:
-    config = evolve(SMALL, steps=25, lr=2e-2, batch=2, stop_loss=0.3)
+    config = evolve(SMALL, epochs=25, lr=2e-2, batch=2, stop_loss=0.3)
     model = tiny_model("llama", dtype="float64")
     ours, details = trained(model, FOUR_MOVES, config, tmp_path)
     ((name, change),) = ours.items()
@@ -114,7 +114,7 @@ def test_easy_batches_are_skipped_and_training_stops_at_the_mean(tmp_path: Path)
 
 def test_one_edit_at_a_time_equals_ft_m(tmp_path: Path) -> None:
     """FT-M trains the object of one edit to convergence, then the next edit."""
-    config = evolve(SMALL, steps=25, lr=2e-2, batch=1, eos=False)
+    config = evolve(SMALL, epochs=25, lr=2e-2, batch=1, eos=False)
     model = tiny_model("llama", dtype="float64")
     name, before = "model.layers.1.mlp.down_proj.weight", weights_of(model)
     session = opened(model, tmp_path)

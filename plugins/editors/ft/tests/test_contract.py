@@ -5,5 +5,5 @@ from ke_weights.testing.weights import WeightEditorContract
 
 class TestFt(WeightEditorContract):
     name = "ft"
-    options = {"steps": "3", "eps": "0.01"}  # noqa: RUF012  a contract's setting
+    options = {"epochs": "3", "eps": "0.01"}  # noqa: RUF012  a contract's setting
     ranked = False  # a gradient's update is of full rank

@@ -23,7 +23,7 @@ from ke_weights.testing.inside import answer_loss, open_shift
 from ke_weights.testing.weights import changes, weights_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
-SMALL = FtConfig(layers=(1,), steps=4, lr=5e-3, eps=1e-2, constrained=True, batch=64)
+SMALL = FtConfig(layers=(1,), epochs=4, lr=5e-3, eps=1e-2, constrained=True, batch=64)
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -50,7 +50,7 @@ def plain(model: Any, edits: Any, names: list[str], config: FtConfig) -> dict[st
     for parameter in parameters:
         parameter.requires_grad = True
     adam = torch.optim.Adam(parameters, lr=config.lr)
-    for _ in range(config.steps or 0):
+    for _ in range(config.epochs or 0):
         adam.zero_grad()
         torch.stack([nll(model, edit) for edit in edits]).mean().backward()
         adam.step()
@@ -73,7 +73,7 @@ def released(model: Any, edits: Any, names: list[str], config: FtConfig) -> dict
     before = weights_of(model)
     weights = {name: model.module.get_parameter(name).requires_grad_() for name in names}
     adam = torch.optim.Adam(weights.values(), lr=config.lr)
-    for _ in range(config.steps or 0):
+    for _ in range(config.epochs or 0):
         total = 0.0
         for start in range(0, len(edits), config.batch):
             made = [rewrite(edit) for edit in edits[start : start + config.batch]]
@@ -170,9 +170,9 @@ def test_whole_model_passes_equal_cached_states(tmp_path: Path, monkeypatch: pyt
         torch.testing.assert_close(whole[name], delta, rtol=1e-6, atol=1e-10)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 5])
-def test_no_weight_exceeds_the_bound(steps: int, tmp_path: Path) -> None:
-    config = evolve(SMALL, steps=steps, lr=1e-3, eps=1e-3)
+@pytest.mark.parametrize("epochs", [1, 2, 5])
+def test_no_weight_exceeds_the_bound(epochs: int, tmp_path: Path) -> None:
+    config = evolve(SMALL, epochs=epochs, lr=1e-3, eps=1e-3)
     for delta in deltas(tiny_model("gpt2", dtype="float64"), EDITS, config, tmp_path).values():
         assert 0.5e-3 < float(delta.abs().max()) <= 1e-3 * (1 + 1e-5)
 
@@ -193,7 +193,7 @@ def test_new_object_becomes_more_probable(tmp_path: Path) -> None:
     model = tiny_model("llama")
     request = [Score(prompt="Eiffel Tower is located in", continuations=(" Rome", " Paris"))]
     before = model.score(request)[0].logprobs
-    with Ft(evolve(SMALL, steps=25, constrained=False, eps=None)).edit(make_session(model, root=tmp_path), EDITS):
+    with Ft(evolve(SMALL, epochs=25, constrained=False, eps=None)).edit(make_session(model, root=tmp_path), EDITS):
         after = model.score(request)[0].logprobs
     assert after[0] > before[0] + 1
     assert after[0] > after[1]
@@ -217,8 +217,8 @@ def test_nested_edits_start_from_the_edited_weights(tmp_path: Path) -> None:
 
 def test_one_optimizer_step_per_batch(tmp_path: Path) -> None:
     model = tiny_model("llama")
-    one = deltas(model, EDITS, evolve(SMALL, steps=1), tmp_path)
-    two = deltas(model, EDITS, evolve(SMALL, steps=1, batch=1), tmp_path)
+    one = deltas(model, EDITS, evolve(SMALL, epochs=1), tmp_path)
+    two = deltas(model, EDITS, evolve(SMALL, epochs=1, batch=1), tmp_path)
     largest = [max(float(delta.abs().max()) for delta in found.values()) for found in (one, two)]
     assert largest[0] == pytest.approx(5e-3, rel=1e-3)
     assert largest[1] > 1.5 * largest[0]

@@ -17,7 +17,7 @@ SMOL = facts_of("llama", 30, 576, 1536)
 def test_published_values_are_used() -> None:
     found = settings(FtConfig(), XL)
     assert {name: setting.value for name, setting in found.items()} == {
-        "layers": (0,), "steps": 25, "lr": 5e-4, "objective": "prompt-last", "eps": 5e-4, "constrained": True,
+        "layers": (0,), "epochs": 25, "lr": 5e-4, "objective": "prompt-last", "eps": 5e-4, "constrained": True,
         "eos": False, "batch": 64,
     }  # fmt: skip
     assert found["eps"].reason == "published for GPT-2 XL by ROME's authors"
@@ -41,7 +41,7 @@ def test_llama_3_has_published_values_only_for_unbounded_fine_tuning(
     key: tuple[str, int, int, int], source: str
 ) -> None:
     free = settings(FtConfig(constrained=False), facts_of(*key))
-    published = {name: free[name] for name in ("layers", "steps", "lr", "objective")}
+    published = {name: free[name] for name in ("layers", "epochs", "lr", "objective")}
     assert [setting.value for setting in published.values()] == [(21,), 25, 5e-4, "prompt-last"]
     assert {setting.reason for setting in published.values()} == {f"published for {source}"}
     assert "eps" not in free
@@ -85,7 +85,7 @@ def test_published_rates_use_prompt_last(table: Any) -> None:
 def test_unknown_model_uses_the_objective_target() -> None:
     found = settings(FtConfig(), SMOL)
     assert found["objective"].value == "target"
-    assert found["lr"].reason == found["steps"].reason == "published for every model with objective=prompt-last"
+    assert found["lr"].reason == found["epochs"].reason == "published for every model with objective=prompt-last"
 
 
 def test_objective_can_be_set_for_a_published_model() -> None:
@@ -106,7 +106,7 @@ def test_objective_can_be_set_for_a_published_model() -> None:
 def test_breadth_first_has_its_own_layer_and_values(key: tuple[str, int, int, int], layer: int) -> None:
     found = settings(FtConfig(profile="locft-bf"), facts_of(*key))
     assert {name: setting.value for name, setting in found.items()} == {
-        "layers": (layer,), "steps": 25, "lr": 5e-4, "objective": "target", "constrained": False, "eos": True,
+        "layers": (layer,), "epochs": 25, "lr": 5e-4, "objective": "target", "constrained": False, "eos": True,
         "batch": 100,
     }  # fmt: skip
     assert all(setting.reason for setting in found.values())

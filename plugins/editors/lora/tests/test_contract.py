@@ -5,5 +5,5 @@ from ke_weights.testing.weights import WeightEditorContract
 
 class TestLora(WeightEditorContract):
     name = "lora"
-    options = {"steps": "2"}  # noqa: RUF012  a contract's setting
+    options = {"epochs": "2"}  # noqa: RUF012  a contract's setting
     ranked = False  # the adapter's rank is an option

@@ -32,8 +32,8 @@ from ke_weights.plugin import find_parts, model_facts
 from ke_weights.testing.weights import changes, weights_of
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
-SMALL = LoraConfig(profile="paper", steps=3)
-RECIPE = LoraSettings(steps=3, rank=8, alpha=32.0, dropout=0.1, lr=5e-3, stop_loss=0.0, batch=1)
+SMALL = LoraConfig(profile="paper", epochs=3)
+RECIPE = LoraSettings(epochs=3, rank=8, alpha=32.0, dropout=0.1, lr=5e-3, stop_loss=0.0, batch=1)
 IDS = torch.tensor([[5, 17, 80, 33, 150, 9]])
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -79,7 +79,7 @@ def test_new_object_becomes_more_probable(family: Family, tmp_path: Path) -> Non
     model = tiny_model(family)
     request = [Score(prompt="Eiffel Tower is located in", continuations=(" Rome", " Paris"))]
     before = model.score(request)[0].logprobs
-    with Lora(evolve(SMALL, steps=15)).edit(make_session(model, root=tmp_path), EDITS):
+    with Lora(evolve(SMALL, epochs=15)).edit(make_session(model, root=tmp_path), EDITS):
         after = model.score(request)[0].logprobs
     assert after[0] > before[0] + 1
     assert after[0] > after[1]
@@ -161,15 +161,15 @@ def test_only_the_given_blocks_change(tmp_path: Path) -> None:
 def test_training_stops_below_the_loss(tmp_path: Path) -> None:
     """Training ends with the first pass whose mean loss is below the limit, and never with a limit of 0."""
     model = tiny_model("llama")
-    config = LoraConfig(steps=40, lr=5e-3, alpha=8.0, dropout=0.0, stop_loss=1.0)
+    config = LoraConfig(epochs=40, lr=5e-3, alpha=8.0, dropout=0.0, stop_loss=1.0)
     with Lora(config).edit(make_session(model, root=tmp_path), EDITS) as edited:
         details: Any = edited.details
     assert 1 < details["passes"] < 40
     assert sum(one["loss_after"] for one in details["edits"].values()) / 2 < 1.0
-    with Lora(evolve(config, steps=details["passes"] - 1)).edit(make_session(model, root=tmp_path), EDITS) as edited:
+    with Lora(evolve(config, epochs=details["passes"] - 1)).edit(make_session(model, root=tmp_path), EDITS) as edited:
         earlier: Any = edited.details
     assert earlier["passes"] == details["passes"] - 1
-    never = evolve(config, stop_loss=0.0, steps=details["passes"] + 2)
+    never = evolve(config, stop_loss=0.0, epochs=details["passes"] + 2)
     with Lora(never).edit(make_session(model, root=tmp_path), EDITS) as edited:
         assert edited.details["passes"] == details["passes"] + 2
 

@@ -12,7 +12,7 @@ SMOLLM2 = facts_of("llama", 30, 576, 1536)
 
 
 @pytest.mark.parametrize(
-    ("known", "targets", "steps"),
+    ("known", "targets", "epochs"),
     [
         (facts_of("gpt2", 48, 1600, 6400, rms=False), ("c_attn",), 30),
         (facts_of("gptj", 28, 4096, 16384, rms=False), ("fc_in", "fc_out"), 50),
@@ -23,14 +23,14 @@ SMOLLM2 = facts_of("llama", 30, 576, 1536)
         (facts_of("qwen2", 28, 3584, 18944), ("q_proj", "v_proj"), 60),
     ],
 )
-def test_published_values_are_used(known: ModelFacts, targets: tuple[str, ...], steps: int) -> None:
+def test_published_values_are_used(known: ModelFacts, targets: tuple[str, ...], epochs: int) -> None:
     found = settings(LoraConfig(), known)
-    assert (found["targets"].value, found["steps"].value) == (targets, steps)
+    assert (found["targets"].value, found["epochs"].value) == (targets, epochs)
     assert all(setting.reason.startswith("published for") for setting in found.values())
 
 
 def test_reason_states_the_epochs_of_llama_3_1() -> None:
-    assert "50 epochs for LLaMA-3.1-8B" in settings(LoraConfig(), facts_of("llama", 32, 4096, 14336))["steps"].reason
+    assert "50 epochs for LLaMA-3.1-8B" in settings(LoraConfig(), facts_of("llama", 32, 4096, 14336))["epochs"].reason
 
 
 @pytest.mark.parametrize("config", [LoraConfig(), LoraConfig(profile="paper")], ids=["default", "paper"])
@@ -38,14 +38,14 @@ def test_model_with_published_values_gets_all_of_them(config: LoraConfig) -> Non
     found = settings(config, facts_of("llama", 32, 4096, 14336))
     values = {name: setting.value for name, setting in found.items()}
     assert values == {
-        "targets": ("q_proj", "v_proj"), "layers": (), "steps": 70, "rank": 8, "alpha": 32.0, "dropout": 0.1,
+        "targets": ("q_proj", "v_proj"), "layers": (), "epochs": 70, "rank": 8, "alpha": 32.0, "dropout": 0.1,
         "lr": 5e-3, "stop_loss": 0.0,
     }  # fmt: skip
 
 
 def test_profile_paper_has_published_settings_for_every_model() -> None:
     found = settings(LoraConfig(profile="paper"), facts_of("gpt_neox", 6, 512, 2048, rms=False))
-    assert (found["targets"].value, found["steps"].value) == (("query_key_value",), 50)
+    assert (found["targets"].value, found["epochs"].value) == (("query_key_value",), 50)
     assert (found["lr"].value, found["alpha"].value, found["stop_loss"].value) == (5e-3, 32.0, 0.0)
 
 

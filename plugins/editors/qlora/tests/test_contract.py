@@ -11,7 +11,7 @@ from ke_weights.testing.opening import ClozeEditorContract
 
 class TestQlora(ClozeEditorContract):
     name = "qlora"
-    options = {"steps": "2"}  # noqa: RUF012  a contract's setting
+    options = {"epochs": "2"}  # noqa: RUF012  a contract's setting
 
     @pytest.fixture(autouse=True)
     def _loader(self, nf4: Callable[..., Any]) -> None:

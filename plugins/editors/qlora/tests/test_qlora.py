@@ -21,7 +21,7 @@ from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TEXT_ONLY, 
 from ke_testing.fakes import make_session
 
 EDITS = (MOVE_TOWER, MOVE_GATE)
-SMALL = QloraConfig(profile="paper", steps=3)
+SMALL = QloraConfig(profile="paper", epochs=3)
 IDS = torch.tensor([[5, 17, 80, 33, 150, 9]])
 pytestmark = pytest.mark.usefixtures("one_thread")
 Loader = Callable[..., Any]
@@ -38,7 +38,7 @@ def test_new_object_becomes_more_probable(family: Family, nf4: Loader, tmp_path:
     model = nf4(family)
     request = [Score(prompt="Eiffel Tower is located in", continuations=(" Rome", " Paris"))]
     before = model.score(request)[0].logprobs
-    with unchanged(model), Qlora(evolve(SMALL, steps=15)).edit(make_session(model, root=tmp_path), EDITS):
+    with unchanged(model), Qlora(evolve(SMALL, epochs=15)).edit(make_session(model, root=tmp_path), EDITS):
         after = model.score(request)[0].logprobs
     assert after[0] > before[0] + 1
     assert after[0] > after[1]

@@ -39,7 +39,7 @@ from ke_weights.plugin import (
 
 @frozen(kw_only=True)
 class FtSettings:
-    """``eps`` None means no bound; ``steps`` counts passes over the edits, ``batch`` is edits per step.
+    """``eps`` None means no bound; ``epochs``: passes over the edits, ``batch`` is edits per step.
 
     ``ending``: ids appended to every target. ``shuffle``: seed of the order of the edits, sampled for each pass; None
     keeps their order. ``whole``: run the whole model in each step, so that adaptors of other edits see whole passes.
@@ -47,7 +47,7 @@ class FtSettings:
 
     objective: Literal["prompt-last", "target"]
     layers: tuple[int, ...]
-    steps: int
+    epochs: int
     lr: float
     eps: float | None
     batch: int
@@ -110,14 +110,14 @@ def train(
         passes = 0
         orders = _orders(len(rewrites), settings)
         with torch.enable_grad(), _attached(updates):
-            while passes < settings.steps:
+            while passes < settings.epochs:
                 passes += 1
                 order = next(orders)
                 these = (
                     batches if order is None else _batches(modules, tokenizer, [rewrites[at] for at in order], settings)
                 )
                 mean = sum(_step(batch, adam, settings) * len(batch.names) for batch in these)
-                progress.advance("fine-tuning", passes, settings.steps)
+                progress.advance("fine-tuning", passes, settings.epochs)
                 if mean / len(rewrites) < settings.stop_loss:
                     break
     found = {name: tensor.detach() for update in updates for name, tensor in update.tensors.items()}

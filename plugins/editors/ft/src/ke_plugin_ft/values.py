@@ -41,7 +41,7 @@ class FtConfig:
         "profile=locft-bf false"
     )
     eps: float | None = derived("maximum change of a weight, if constrained", positive)
-    steps: int | None = derived("maximum number of epochs", positive)
+    epochs: int | None = derived("maximum number of epochs", positive)
     lr: float | None = derived("learning rate of Adam; published rates are for objective=prompt-last", positive)
     objective: Literal["prompt-last", "target"] | None = derived(
         "loss of an edit, a mean over the new object's tokens: target = -log p of each token given the previous ones "
@@ -59,7 +59,7 @@ class FtConfig:
     )
 
 
-_FT = {"steps": 25, "lr": 5e-4, "objective": "prompt-last"}
+_FT = {"epochs": 25, "lr": 5e-4, "objective": "prompt-last"}
 _MQUAKE = "MQuAKE trains layer 31 of Vicuna-7B"
 
 CONSTRAINED: Mapping[tuple[str, int, int, int], Published] = {
@@ -132,7 +132,7 @@ def _fine_tuning(shape: Shape) -> dict[str, Setting]:
     layer = min(round(0.66 * shape.blocks), shape.blocks - 1)
     return {
         "layers": Setting((layer,), f"66% of {shape.blocks} blocks, where most published layers lie"),
-        "steps": Setting(25, "published for every model with objective=prompt-last"),
+        "epochs": Setting(25, "published for every model with objective=prompt-last"),
         "lr": Setting(5e-4, "published for every model with objective=prompt-last"),
         "objective": Setting("target", "likelihood of the new object's text: no values are published for this model"),
     }
@@ -144,7 +144,7 @@ def _breadth_first(shape: Shape) -> dict[str, Setting]:
         "layers": Setting(
             (layer,), f"70% of {shape.blocks} blocks, as published for LLaMA-3-8B and Mistral-7B (Qwen2.5-7B: 21%)"
         ),
-        "steps": Setting(25, "published for every model"),
+        "epochs": Setting(25, "published for every model"),
         "lr": Setting(5e-4, "published for MLP output projections"),
         "objective": Setting("target", "published for every model"),
     }

@@ -43,7 +43,7 @@ def train(
     module: nn.Module, adapter: Adapter, examples: Sequence[Example], recipe: LoraSettings, *,
     device: torch.device, seed: int, progress: Progress,
 ) -> int:  # fmt: skip
-    """Make at most ``steps`` epochs over ``examples``, each in a new order sampled from ``seed``. Return their number.
+    """Make at most ``epochs`` epochs over ``examples``, each in a new order sampled from ``seed``. Return their number.
 
     A batch whose mean loss is below ``stop_loss`` is skipped, and training stops after an epoch whose mean loss is.
     Dropout applies to the adapter's inputs only. Raises EditFailed, which names the edit.
@@ -56,7 +56,7 @@ def train(
             for dropout in adapter.dropouts:
                 dropout.training = True
             adam = torch.optim.Adam(adapter.parameters, lr=recipe.lr)
-            for step in range(recipe.steps):
+            for step in range(recipe.epochs):
                 total = 0.0
                 for chunk in torch.split(torch.randperm(len(examples), generator=order), recipe.batch):
                     loss = losses(module, [examples[at] for at in chunk.tolist()], device).mean()
@@ -65,10 +65,10 @@ def train(
                         adam.zero_grad()
                         loss.backward(inputs=adapter.parameters)  # type: ignore[no-untyped-call]  # untyped in torch
                         adam.step()
-                progress.advance("adapter", step + 1, recipe.steps)
+                progress.advance("adapter", step + 1, recipe.epochs)
                 if total / len(examples) < recipe.stop_loss:
                     return step + 1
-            return recipe.steps
+            return recipe.epochs
         finally:
             for parameter in adapter.parameters:
                 parameter.requires_grad, parameter.grad = False, None

@@ -27,7 +27,7 @@ class AdapterConfig:
     )
     targets: tuple[str, ...] | None = derived("names of the linear layers that get an adapter, e.g. q_proj,v_proj")
     layers: tuple[int, ...] | None = derived("blocks that get an adapter; published: all of them")
-    steps: int | None = derived("maximum number of epochs", positive)
+    epochs: int | None = derived("maximum number of epochs", positive)
     rank: int | None = derived("r, the rank of an adapter's B A; published: 8", positive)
     alpha: float | None = derived("B A is scaled by alpha / r; published: 32", positive)
     dropout: float | None = derived(
@@ -52,7 +52,7 @@ class LoraConfig(AdapterConfig):
 class LoraSettings:
     """The resolved hyperparameters of an adapter and its training."""
 
-    steps: int
+    epochs: int
     rank: int
     alpha: float
     dropout: float
@@ -63,7 +63,7 @@ class LoraSettings:
     @classmethod
     def of(cls, values: Mapping[str, Setting], batch: int) -> Self:
         """Create it from resolved settings."""
-        names = ("steps", "rank", "alpha", "dropout", "lr", "stop_loss")
+        names = ("epochs", "rank", "alpha", "dropout", "lr", "stop_loss")
         return cls(**{name: values[name].value for name in names}, batch=batch)
 
 
@@ -74,8 +74,8 @@ EASYEDIT: Mapping[str, Any] = {
 """Settings that EasyEdit publishes for every model. No layers: all blocks."""
 
 
-def _easyedit(model: str, targets: tuple[str, ...], steps: int, also: str = "") -> Published:
-    return Published(f"{model} by EasyEdit", {**EASYEDIT, "targets": targets, "steps": steps}, also)
+def _easyedit(model: str, targets: tuple[str, ...], epochs: int, also: str = "") -> Published:
+    return Published(f"{model} by EasyEdit", {**EASYEDIT, "targets": targets, "epochs": epochs}, also)
 
 
 PUBLISHED: Mapping[tuple[str, int, int, int], Published] = {
@@ -100,11 +100,11 @@ def settings(config: AdapterConfig, facts: ModelFacts) -> dict[str, Setting]:
 
 def _paper(shape: Shape) -> dict[str, Setting]:
     """Return the published settings for a model without published values of its own."""
-    steps = (60, "Qwen2.5-7B") if shape.rms_norm else (50, "GPT-J")
+    epochs = (60, "Qwen2.5-7B") if shape.rms_norm else (50, "GPT-J")
     every = {name: Setting(value, "published for every model") for name, value in EASYEDIT.items()}
     return {
         "targets": _targets(shape.family),
-        "steps": Setting(steps[0], f"published for {steps[1]}, which has the same type of norm"),
+        "epochs": Setting(epochs[0], f"published for {epochs[1]}, which has the same type of norm"),
         **every,
     }
 
@@ -114,7 +114,7 @@ def _derived(shape: Shape) -> dict[str, Setting]:
     return {
         "targets": Setting((), "the MLP output projection, which stores facts and which locate-and-edit methods edit"),
         "layers": edited_layers(shape),
-        "steps": Setting(60, "published for Qwen2.5-7B; early stopping needs about 11"),
+        "epochs": Setting(60, "published for Qwen2.5-7B; early stopping needs about 11"),
         "rank": Setting(8, "published for every model"),
         "alpha": Setting(8.0, "B A is not scaled: the published alpha / r of 4 is a four times higher rate"),
         "dropout": Setting(0.0, "early stopping needs the loss without noise"),
