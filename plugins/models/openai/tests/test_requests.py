@@ -351,7 +351,7 @@ def test_an_interrupt_saves_what_is_under_way_and_continues_no_procedure(serve, 
     prompts = server.prompts
     saved = {name for name in ("a", "b", "c") if cache.get([key_of(model.digest, Generate(prompt=name))])}
     assert {"a", "b"} <= saved == {name for name in prompts if "again" not in name}
-    assert set(went_on) <= {"b"}  # if it was answered before the signal
+    assert set(went_on) <= {*prompts[1:2]}  # which was answered before the signal
     cache.close()
 
 
