@@ -19,7 +19,7 @@ class TestPaper(EditorProfileContract):
 
 class TestPrinted(EditorProfileContract):
     name = "gwalk"
-    options: ClassVar[dict[str, str]] = {"profile": "printed", "threshold": "calibrated"}
+    options: ClassVar[dict[str, str]] = {"profile": "algorithm-1", "threshold": "calibrated"}
 
 
 class TestOracleAliases(EditorProfileContract):

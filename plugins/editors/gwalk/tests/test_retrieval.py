@@ -76,7 +76,7 @@ def test_printed_profile_finds_entities_by_embedding_and_always_asks_the_model(r
     reply, _model = replay(
         " [Doctor Mira Toll]", "(country of citizenship)->(official language)->answer",
         " {} is from. Aland", " It is {}. Bolish",
-        profile="printed", threshold="0.3",
+        profile="algorithm-1", threshold="0.3",
     )  # fmt: skip
     assert reply.text == "Arabic"
     assert [step.retrieved for step in reply.steps if step.kind == "subquestion"] == [("mira",), ("boland",)]

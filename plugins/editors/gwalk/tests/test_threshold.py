@@ -135,12 +135,12 @@ def test_malformed_line_of_names_is_named(line) -> None:
         of_entities(WordEncoder(), f"{names}\n{line}")
 
 
-@pytest.mark.parametrize("profile", ["default", "printed"])
+@pytest.mark.parametrize("profile", ["default", "algorithm-1"])
 def test_only_the_printed_profile_calibrates_entities(edits, profile) -> None:
     config = GwalkConfig(threshold="calibrated", profile=profile)
     with Gwalk(config=config).edit(make_session(ScriptedModel([]), encoder=WordEncoder()), edits) as edited:
         found = edited.details
-    assert ("entity_threshold" in found) == ("entity_calibration" in found) == (profile == "printed")
+    assert ("entity_threshold" in found) == ("entity_calibration" in found) == (profile == "algorithm-1")
 
 
 def test_default_options_use_no_gold_material() -> None:

@@ -229,7 +229,7 @@ def test_paper_profile_keeps_the_question_of_a_hidden_edge(replay, ask) -> None:
 def test_malformed_answer_does_not_matter_if_the_graph_has_the_edge(replay) -> None:
     """Algorithm 1, lines 6 to 8: the edge overrules the model's answer."""
     script = (SUBJECT, "(country of citizenship)->answer", "Boland, I think")
-    reply, _model = replay(*script, profile="printed")
+    reply, _model = replay(*script, profile="algorithm-1")
     assert outcome(reply) == ("answered", "Boland")
     assert "Generated answer: Boland, I think" in reply.raw
     assert outcome(replay(*script, profile="paper", threshold="0.1")[0]) == ("unparsed", "")

@@ -34,14 +34,14 @@ def _threshold(_instance: object, _attribute: Attribute[str], value: str) -> Non
 class GwalkConfig:
     """Options of the walk. ``profile`` selects a published version or the corrected one."""
 
-    profile: Literal["default", "paper", "printed"] = option(
+    profile: Literal["default", "paper", "algorithm-1"] = option(
         "default = corrected: no sampling, no call whose answer the graph overrules; paper = temperatures, "
-        "token limits and parsing of the released code; printed = default, with the retrieval of algorithm 1 as "
-        "printed in the paper (entities by embedding, relations among their own edges)",
+        "token limits and parsing of the released code; algorithm-1 = default, with the retrieval of the "
+        "paper's algorithm 1 (entities by embedding, relations among their own edges)",
         "default",
     )
     threshold: str = option(
-        "minimum score of a relation (profile=printed: of an entity too): paper (0.845, for "
+        "minimum score of a relation (profile=algorithm-1: of an entity too): paper (0.845, for "
         "contriever-msmarco only), calibrated (on pairs of wordings, for this encoder) or a number",
         PAPER,
         _threshold,

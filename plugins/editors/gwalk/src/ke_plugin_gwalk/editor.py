@@ -96,7 +96,7 @@ class Gwalk(MemoryEditor):
         return GwalkModel(session, walk, record, dataset_walk=dataset_walk)
 
     def _thresholds(self, encoder: Encoder, profile: GwalkProfile) -> tuple[Thresholds, dict[str, Any]]:
-        """Return the thresholds and their record. Profile ``printed`` has one for entities too."""
+        """Return the thresholds and their record. Profile ``algorithm-1`` has one for entities too."""
         given = fixed(self.config)
         if given is not None:
             refuse_unit(self.config, encoder)

@@ -65,7 +65,7 @@ DEFAULT = GwalkProfile(
 )
 PROFILES = {
     "default": DEFAULT,
-    "printed": evolve(DEFAULT, always=True, near=True),
+    "algorithm-1": evolve(DEFAULT, always=True, near=True),
     "paper": GwalkProfile(
         cool=0.2,
         warm=1.0,
