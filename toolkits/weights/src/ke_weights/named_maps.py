@@ -28,7 +28,7 @@ def _maps(modules: ModuleMap, entry: MapRange) -> list[str]:
     top = len(modules.layers) - 1
     if not entry.first <= entry.last <= top:
         raise BadConfig(
-            f"modules: {entry.text!r} has layers that the model lacks",
+            f"modules: {entry.text!r} is not a range of the model's layers",
             hint=f"use layers 0 to {top}, the lower one first",
         )
     return [_name(layer, entry.part) for layer in modules.layers[entry.first : entry.last + 1]]

@@ -74,11 +74,9 @@ class ServeClient:
                 f"cannot reach {base}: {why}", hint="start ke serve there, or give its address with --url"
             ) from error
         except ValueError as error:
-            raise KEError(
-                f"{base} is not a ke serve server", hint="give the address of a running ke serve with --url"
-            ) from error
+            raise _other_server(base) from error
         if not isinstance(found, dict) or not found.keys() >= set(fields):
-            raise KEError(f"{base} is not a ke serve server", hint="give the address of a running ke serve with --url")
+            raise _other_server(base)
         return found
 
 
@@ -87,6 +85,10 @@ class NoRedirects(HTTPRedirectHandler):
 
     def redirect_request(self, *_asked: object) -> None:
         """Return no new request, so that urllib raises an HTTPError."""
+
+
+def _other_server(base: str) -> KEError:
+    return KEError(f"{base} is not a ke serve server", hint="give the address of a running ke serve with --url")
 
 
 def _is_http(url: str) -> bool:

@@ -56,7 +56,7 @@ def train(
             for dropout in adapter.dropouts:
                 dropout.training = True
             adam = torch.optim.Adam(adapter.parameters, lr=recipe.lr)
-            for step in range(recipe.epochs):
+            for epoch in range(recipe.epochs):
                 total = 0.0
                 for chunk in torch.split(torch.randperm(len(examples), generator=order), recipe.batch):
                     loss = losses(module, [examples[at] for at in chunk.tolist()], device).mean()
@@ -65,9 +65,9 @@ def train(
                         adam.zero_grad()
                         loss.backward(inputs=adapter.parameters)  # type: ignore[no-untyped-call]  # untyped in torch
                         adam.step()
-                progress.advance("adapter", step + 1, recipe.epochs)
+                progress.advance("adapter", epoch + 1, recipe.epochs)
                 if total / len(examples) < recipe.stop_loss:
-                    return step + 1
+                    return epoch + 1
             return recipe.epochs
         finally:
             for parameter in adapter.parameters:

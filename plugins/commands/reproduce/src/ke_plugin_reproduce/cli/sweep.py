@@ -99,16 +99,7 @@ def plan_json(made: Sequence[PlannedCell], root: Path) -> list[dict[str, Any]]:
     """Return each cell with its workload and estimated cost, as JSON values."""
     cells = []
     for each, estimate in _estimated(made, root):
-        state = (
-            "invalid"
-            if each.found is None
-            else "done"
-            if each.done
-            else "interrupted"
-            if each.interrupted
-            else "waiting"
-        )
-        cell: dict[str, Any] = {"name": each.cell.name, "folder": str(each.cell.folder), "state": state}
+        cell: dict[str, Any] = {"name": each.cell.name, "folder": str(each.cell.folder), "state": _state(each)}
         if each.error is not None:
             cell["error"] = str(each.error)
         if estimate is not None:
@@ -116,6 +107,14 @@ def plan_json(made: Sequence[PlannedCell], root: Path) -> list[dict[str, Any]]:
             cell |= {**to_json(work), "model_calls": rates.model_calls(work), "seconds": rates.seconds(work)}
         cells.append(cell)
     return cells
+
+
+def _state(cell: PlannedCell) -> str:
+    if cell.found is None:
+        return "invalid"
+    if cell.done:
+        return "done"
+    return "interrupted" if cell.interrupted else "waiting"
 
 
 def plan_page(made: Sequence[PlannedCell], root: Path) -> Group:
