@@ -97,10 +97,10 @@ def case(number: int) -> Case:
 
 
 def _query(
-    name: str, text: str, gold: Entity, stale: Entity | None, *, edit: str = "", hops: tuple[Query, ...] = ()
+    name: str, text: str, gold: Entity, pre_edit: Entity | None, *, edit: str = "", hops: tuple[Query, ...] = ()
 ) -> Query:
-    old = None if stale is None else Gold(entities=(stale,))
-    return Query(id=name, texts=(text,), gold=Gold(entities=(gold,)), stale=old, edit=edit or None, hops=hops)
+    old = None if pre_edit is None else Gold(entities=(pre_edit,))
+    return Query(id=name, texts=(text,), gold=Gold(entities=(gold,)), pre_edit=old, edit=edit or None, hops=hops)
 
 
 def records(cases: int, together: int, shift: int) -> Iterator[Record]:
@@ -119,14 +119,14 @@ def records(cases: int, together: int, shift: int) -> Iterator[Record]:
 
 
 def _replied(of: Case, batch: str, number: int) -> Replied:
-    """Return right, stale and wrong answers in turn; before editing the old answer is right."""
+    """Return right, pre-edit and wrong answers in turn; before editing the old answer is right."""
     before = batch == BASE
     replies: dict[str, Reply] = {}
     for at, query in enumerate({query.id: query for probe in of.probes for query in probe.queries}.values()):
-        if before and query.stale is None:
+        if before and query.pre_edit is None:
             continue
-        right = query.stale if before and query.stale else query.gold
-        said = (right, query.stale or right, None)[(number + at) % 3]
+        right = query.pre_edit if before and query.pre_edit else query.gold
+        said = (right, query.pre_edit or right, None)[(number + at) % 3]
         text = said.entities[0].names[number % 2] if said else f"nobody knows {number % 50}"
         step = Step(kind="subquestion", text=query.texts[0], retrieved=(f"e{number}",), scores=(0.7,), answer=text)
         replies[query.id] = Answer(

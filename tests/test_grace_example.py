@@ -79,7 +79,7 @@ def test_a_saved_adaptor_is_verified_and_served(ke: Callable[..., Any], model: P
 
     suite = tmp_path / "suite.jsonl"
     suite.write_text("".join(f"{json.dumps(line)}\n" for line in SUITE), encoding="utf-8")
-    verified = ke("verify", tmp_path / "saved", "--suite", suite, "--model", model, "--max", "drift=0", "--json")
+    verified = ke("verify", tmp_path / "saved", "--suite", suite, "--model", model, "--max", "forgetting=0", "--json")
     assert verified.returncode == 0, verified.stderr
     changed = json.loads(verified.stdout)["facts"][0]
     assert changed["after"]["text"] == after["text"]

@@ -183,7 +183,7 @@ def test_three_answers_are_scored_by_the_rule(
     label, *aliases = NAMES[gold]
     new = Gold(entities=(Entity(label=label, aliases=tuple(aliases)),))
     queries = tuple(
-        Query(id=f"multi-{n}", texts=(f"Wording {n}, {label}?",), gold=new, stale=Gold(entities=(OLD,)))
+        Query(id=f"multi-{n}", texts=(f"Wording {n}, {label}?",), gold=new, pre_edit=Gold(entities=(OLD,)))
         for n in range(1, 4)
     )
     probe = Probe(id="multi-hop", aspect="multi-hop", queries=queries, edits=("e",))

@@ -228,7 +228,7 @@ def test_server_and_options_are_checked_before_the_model_is_loaded(push, server,
     edit = ("edit", "The capital of Peru is Cusco", "--subject", "Peru", "--editor", "noise", "--model", str(folder))
     assert "add --format peft --out FOLDER" in ke(*edit, "--push", server.url)[2]
     assert "--min is for --push URL" in ke(*edit, "--min", "efficacy=1")[2]
-    assert "drift has a bound" in push("--max", "drift=0", out="more")[2]
+    assert "forgetting has a bound" in push("--max", "forgetting=0", out="more")[2]
     suite = tmp_path / "suite.jsonl"
     suite.write_text('{"kind": "changed", "prompt": "Peru", "expect": "Cusco", "not": "Lima"}\n')
     assert "which --push does not request" in push("--suite", str(suite), "--min", "preference=1", out="more")[2]

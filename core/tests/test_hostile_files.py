@@ -164,7 +164,7 @@ def cases_file() -> bytes:
 def sound_kinds() -> Iterator[Kind]:
     toys = {case.id: case for case in Toy().cases()}
     query = next(queries_of(toys["1"], "after"))
-    item = {"question": "?", "answer": "Rome", "gold": [["Rome"]], "stale": [["Paris"]], "label": "right"}
+    item = {"question": "?", "answer": "Rome", "gold": [["Rome"]], "pre_edit": [["Paris"]], "label": "right"}
     suite = {"kind": "changed", "prompt": "Ada speaks", "expect": ["French"], "not": ["English"], "id": "1"}
     said = {"case": "1", "query": query.id, "text": "x", "phase": "after", "style": "direct", "edited": True}
     verdicts = {"verdict": ("right", "wrong")}

@@ -59,12 +59,12 @@ class Teams:
                 cloze=Cloze(template="The head of team {} is", subject=team),
                 question=f"Who leads team {team}?",
             )
-            gold, stale = Gold(entities=after.objects), Gold(entities=before.objects)
+            gold, pre_edit = Gold(entities=after.objects), Gold(entities=before.objects)
             question = Query(
                 id="question", texts=(f"Who leads team {team}?",), cloze=edit.cloze.prompt if edit.cloze else None,
-                gold=gold, stale=stale, edit=edit.id,
+                gold=gold, pre_edit=pre_edit, edit=edit.id,
             )  # fmt: skip
-            reworded = Query(id="reworded", texts=(f"Who is the head of team {team}?",), gold=gold, stale=stale)
+            reworded = Query(id="reworded", texts=(f"Who is the head of team {team}?",), gold=gold, pre_edit=pre_edit)
             yield Case(
                 id=team,
                 edits=(edit,),

@@ -21,16 +21,16 @@ class FirstWord:
         return [Judgment(verdict=self.verdict(item)) for item in items]
 
     def verdict(self, item: Item) -> Verdict:
-        """Return right, stale (correct before the edit), wrong or unsure."""
-        reply, gold, stale = item.answer, item.query.gold, item.query.stale
+        """Return right, pre-edit (correct before the edit), wrong or unsure."""
+        reply, gold, pre_edit = item.answer, item.query.gold, item.query.pre_edit
         if reply.outcome != "answered" or not reply.text.strip():
             return Verdict.WRONG
         if requires_several(gold):
             return Verdict.UNSURE  # one word cannot name all of them
         if begins_with(reply.text, gold):
             return Verdict.RIGHT
-        is_stale = stale is not None and not requires_several(stale) and begins_with(reply.text, stale)
-        return Verdict.STALE if is_stale else Verdict.WRONG
+        is_pre_edit = pre_edit is not None and not requires_several(pre_edit) and begins_with(reply.text, pre_edit)
+        return Verdict.PRE_EDIT if is_pre_edit else Verdict.WRONG
 
 
 def requires_several(gold: Gold) -> bool:

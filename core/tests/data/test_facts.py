@@ -87,12 +87,12 @@ def test_masking_hides_only_edits_that_contradict_the_path() -> None:
 
 def test_expected_answer_of_controls_and_of_the_unedited_model_is_the_old_one() -> None:
     new, old = Gold(entities=(Entity(label="new"),)), Gold(entities=(Entity(label="old"),))
-    query = Query(id="q", texts=("?",), gold=new, stale=old)
+    query = Query(id="q", texts=("?",), gold=new, pre_edit=old)
     both = Probe(id="p", aspect="x", queries=(query,), phase="both")
     assert expected(query, both, "after", edited=True).gold == new
     assert expected(query, both, "after", edited=False).gold == old
     assert expected(query, both, "before", edited=True).gold == old
-    assert expected(query, both, "before", edited=True).stale == new
+    assert expected(query, both, "before", edited=True).pre_edit == new
     before = Probe(id="p", aspect="x", queries=(query,), phase="before")
     assert expected(query, before, "before", edited=True).gold == new
 

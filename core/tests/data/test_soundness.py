@@ -25,8 +25,8 @@ def with_edit(**changes: Any) -> Case:
     return evolve(CASE, edits=(evolve(CASE.edits[0], **changes),))
 
 
-def with_gold(gold: Gold, stale: Gold | None = None) -> Case:
-    query = evolve(CASE.probes[0].queries[0], gold=gold, stale=stale)
+def with_gold(gold: Gold, pre_edit: Gold | None = None) -> Case:
+    query = evolve(CASE.probes[0].queries[0], gold=gold, pre_edit=pre_edit)
     return evolve(CASE, probes=(evolve(CASE.probes[0], queries=(query,)),))
 
 
@@ -140,7 +140,7 @@ def test_entity_with_and_without_its_id_is_the_same_entity() -> None:
 
 @pytest.mark.parametrize(("texts", "wrong"), [((" Rome",), 0), ((" Rome", " Paris"), 1)])
 def test_rolling_log_likelihood_has_no_gold_answer_and_a_choice_has_one(texts: tuple[str, ...], wrong: int) -> None:
-    query = evolve(CASE.probes[0].queries[0], gold=Gold(), stale=None, continuations=texts)
+    query = evolve(CASE.probes[0].queries[0], gold=Gold(), pre_edit=None, continuations=texts)
     case = evolve(CASE, probes=(evolve(CASE.probes[0], queries=(query,)),))
     assert len(found(case)) == wrong
 

@@ -14,7 +14,7 @@ def gold(name):
 
 
 CITY = Query(
-    id="city", texts=("In which city?",), cloze="It is in", gold=gold("Rome"), stale=gold("Paris"), edit="moved"
+    id="city", texts=("In which city?",), cloze="It is in", gold=gold("Rome"), pre_edit=gold("Paris"), edit="moved"
 )
 MAYOR = Query(id="mayor", texts=("Who rules Rome?",), gold=gold("Gualtieri"))
 OLD_CITY = Query(id="city", texts=("In which city?",), cloze="It is in", gold=gold("Paris"))

@@ -148,9 +148,9 @@ def tower(n: int) -> Case:
     edit = city_edit(Entity(label=name), PARIS, ROME)
     where = Query(
         id="where", texts=(f"In which city is {name}?",), cloze=f"{name} is located in", edit=edit.id,
-        gold=gold("Rome"), stale=gold("Paris"),
+        gold=gold("Rome"), pre_edit=gold("Paris"),
     )  # fmt: skip
-    country = Query(id="country", texts=(f"In which country is {name}?",), gold=gold("Italy"), stale=gold("France"))
+    country = Query(id="country", texts=(f"In which country is {name}?",), gold=gold("Italy"), pre_edit=gold("France"))
     known = Query(id="known", texts=(f"In which city was {name}?",), gold=gold("Paris"))
     return Case(
         id=str(n),
@@ -204,7 +204,7 @@ class Towers:
 
 
 class Exact:
-    """Judges RIGHT, STALE or WRONG by the label."""
+    """Judges RIGHT, PRE_EDIT or WRONG by the label."""
 
     def judge(self, session, items):
         return [Judgment(verdict=self.verdict(item)) for item in items]
@@ -213,8 +213,8 @@ class Exact:
     def verdict(item):
         if item.reply.text == item.query.gold.entities[0].label:
             return Verdict.RIGHT
-        stale = item.query.stale and item.query.stale.entities[0].label
-        return Verdict.STALE if item.reply.text == stale else Verdict.WRONG
+        pre_edit = item.query.pre_edit and item.query.pre_edit.entities[0].label
+        return Verdict.PRE_EDIT if item.reply.text == pre_edit else Verdict.WRONG
 
 
 class Share:

@@ -40,7 +40,7 @@ def test_gold_and_pre_edit_answers_are_swapped_before_editing_and_for_controls(f
     nobody = fakes.make_job(4, NoEdit(fakes), plan=Plan(protocol="sample", size=2))
     folder, _end = finished(nobody, tmp_path / "none")
     found = verdicts(folder, "after")
-    assert sorted(found.values(), key=str) == [Verdict.RIGHT] * 4 + [Verdict.STALE] * 4
+    assert sorted(found.values(), key=str) == [Verdict.PRE_EDIT] * 4 + [Verdict.RIGHT] * 4
 
 
 def NoEdit(fakes):  # noqa: N802

@@ -59,8 +59,8 @@ def test_groups_of_names_become_objects_of_which_any_is_right() -> None:
 
 def test_scored_query_has_the_target_and_no_pre_edit_answer() -> None:
     gold, old = (Gold(entities=(Entity(label=label),)) for label in ("Rome", "Oslo"))
-    query = scored_query(Query(id="q", texts=("Where?",), gold=gold, stale=old, edit="e"), "Bern")
-    assert (query.id, query.continuations, query.stale, query.edit) == (
+    query = scored_query(Query(id="q", texts=("Where?",), gold=gold, pre_edit=old, edit="e"), "Bern")
+    assert (query.id, query.continuations, query.pre_edit, query.edit) == (
         "q-teacher-forced", (" Rome", " Bern"), None, None,
     )  # fmt: skip
 

@@ -136,7 +136,10 @@ WRONG: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda case: case["probes"][0].update(require="some"), "probes[0].require: must be one of all, any"),
     (lambda case: case["probes"][0].update(queries="q"), "probes[0].queries: must be a list, not a text"),
     (lambda case: case["probes"][0]["queries"][0].update(texts="abc"), "queries[0].texts: must be a list, not a text"),
-    (lambda case: case["probes"][0]["queries"][0].update(stale=1), "stale: must be an object, not a whole number"),
+    (
+        lambda case: case["probes"][0]["queries"][0].update(pre_edit=1),
+        "pre_edit: must be an object, not a whole number",
+    ),
     (
         lambda case: case["probes"][0]["queries"][0]["gold"]["entities"][0].update(lable="Bob"),
         "line 2 (case 1): probes[0].queries[0].gold.entities[0]: extra fields found (lable)",

@@ -12,7 +12,7 @@ OWN = Query(
     texts=("Where is the Tower?",),
     cloze="The Tower is in",
     gold=Gold(entities=(Entity(label="Rome"),)),
-    stale=Gold(entities=(Entity(label="Paris"),)),
+    pre_edit=Gold(entities=(Entity(label="Paris"),)),
     edit="e",
 )
 

@@ -126,7 +126,7 @@ class Counts:
                 yield Value(aspect="all", value=right, phase=phase, style=style, unit=query)
 
 
-@pytest.mark.parametrize("verdict", [Verdict.WRONG, Verdict.STALE])
+@pytest.mark.parametrize("verdict", [Verdict.WRONG, Verdict.PRE_EDIT])
 def test_metric_that_omits_wrong_answers_is_detected(verdict):
     MetricContract().test_every_verdict_yields_a_value_or_a_reason(Counts(*Verdict), toy_record(), verdict)
     with pytest.raises(AssertionError):

@@ -54,9 +54,9 @@ class Query:
     """One question, or one set of continuations to score.
 
     ``texts[0]`` is the wording that is used. The rest are other wordings, which a method may read. ``cloze``: the same
-    question as a sentence that stops before the answer. ``stale``: the pre-edit answer, which tells "not edited" from
-    "broken". ``edit``: the id of the edit whose own fact is asked, if any. ``hops`` and ``hops_before``: the
-    single-hop questions of a multi-hop question, after and before the edits.
+    question as a sentence that stops before the answer. ``pre_edit``: the answer right before the
+    edit, which tells "not edited" from "broken". ``edit``: the id of the edit whose own fact is asked, if any. ``hops``
+    and ``hops_before``: the single-hop questions of a multi-hop question, after and before the edits.
 
     With ``continuations``, nothing is generated. Each of them is scored after the prompt, and the reply is ``Scored``,
     in this order. ``contexts``: the text before each continuation, if they do not share ``texts[0]``. If the form is
@@ -70,7 +70,7 @@ class Query:
     form: Form = "question"
     cloze: str | None = None
     gold: Gold
-    stale: Gold | None = None
+    pre_edit: Gold | None = None
     edit: str | None = None
     relation: str | None = None
     continuations: tuple[str, ...] = field(default=(), validator=_spaced)
@@ -154,9 +154,9 @@ def expected(query: Query, probe: Probe, phase: Phase, *, edited: bool) -> Query
 
     Before editing, and in a control whose edits are not made, the pre-edit answer is the right one.
     """
-    if probe.phase == "before" or (phase == "after" and edited) or query.stale is None:
+    if probe.phase == "before" or (phase == "after" and edited) or query.pre_edit is None:
         return query
-    return evolve(query, gold=query.stale, stale=query.gold)
+    return evolve(query, gold=query.pre_edit, pre_edit=query.gold)
 
 
 PARAPHRASE, LOCALITY = "paraphrase", "locality"

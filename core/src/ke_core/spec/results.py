@@ -115,11 +115,11 @@ Reply = Answer | Scored | Failure
 
 
 class Verdict(Enum):
-    """RIGHT: the gold answer. STALE: the pre-edit answer. UNSURE: the judge cannot decide."""
+    """RIGHT: the gold answer. PRE_EDIT: the pre-edit answer. UNSURE: the judge cannot decide."""
 
     RIGHT = "right"
     WRONG = "wrong"
-    STALE = "stale"
+    PRE_EDIT = "pre-edit"
     UNSURE = "unsure"
 
 

@@ -40,14 +40,14 @@ def test_a_sheet_contains_no_verdicts(sheet):
 def test_reading_labels_gives_kappa_and_a_confusion_table(ke, sheet, tmp_path):
     rows = [{**row, "label": by_label(row).upper()} for row in sheet]
     wrong = next(row for row in rows if row["label"] == "RIGHT")
-    wrong["label"] = " stale "
+    wrong["label"] = " pre-edit "
     rows[-1]["label"] = "" if rows[-1] is not wrong else rows[-1]["label"]
     write(tmp_path / "back.csv", rows, ";")
     status, out, _err = ke("annotate", "done", "--read", "back.csv")
     assert status == 0
     assert "1 row without a label" in out
     assert "different manual label: 1 answer" in out
-    assert "manual stale, exact right: 'Rome', right is Rome / Roma" in " ".join(out.split())
+    assert "manual pre-edit, exact right: 'Rome', right is Rome / Roma" in " ".join(out.split())
     assert "kappa" in out
 
 
@@ -93,7 +93,7 @@ def test_formulas_in_answers_are_written_as_text(ke, tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"label": "rihgt"}, "back.csv, row 2: label 'rihgt' is unknown: use one of right, wrong, stale, unsure"),
+        ({"label": "rihgt"}, "back.csv, row 2: label 'rihgt' is unknown: use one of right, wrong, pre-edit, unsure"),
         ({"item": "q0"}, "back.csv, row 2: item 'q0' is not an answer of done"),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_sample_of_many_answers_is_that_of_the_whole_list():
     every = [
         LabeledAnswer(
             id=f"q{number}", case=str(number), query="q", phase="after", style="direct", aspect="a", question="?",
-            gold="x", stale="", answer=Answer(text="y", raw="y"),
+            gold="x", pre_edit="", answer=Answer(text="y", raw="y"),
             verdict=Verdict.WRONG if number % 5 else Verdict.RIGHT,
         )
         for number in range(500)

@@ -237,7 +237,7 @@ class Asks:
 
 def query(name="multi-hop-1", text="Which currency?"):
     gold = Gold(entities=(Entity(label="Lira", aliases=("ITL", "ITL", "Lira")),))
-    return Query(id=name, texts=(text,), gold=gold, stale=Gold(entities=(Entity(label="Franc"),)))
+    return Query(id=name, texts=(text,), gold=gold, pre_edit=Gold(entities=(Entity(label="Franc"),)))
 
 
 def case(number="1", text="Which currency?"):
@@ -256,7 +256,7 @@ def answered(after, verdict=Verdict.WRONG, *, style="direct", **about):
     }
     judged = {
         ("multi-hop-1", "before", "direct"): Judgment(verdict=Verdict.RIGHT),
-        ("multi-hop-1", "after", style): Judgment(verdict=verdict, findings=(Finding(item="Franc", label="stale"),)),
+        ("multi-hop-1", "after", style): Judgment(verdict=verdict, findings=(Finding(item="Franc", label="pre-edit"),)),
     }
     return AnsweredCase(replies=places, judgments=judged, **about)
 
@@ -267,11 +267,11 @@ def browsed(found, *, label="memit", cases=None, dataset=None, form="cloze"):
 
 
 def test_a_case_has_its_question_prompt_answers_verdicts_and_reasons():
-    found = browser([browsed({"1": answered(Answer(text="Franc", raw=" I think Franc"), Verdict.STALE)})])
+    found = browser([browsed({"1": answered(Answer(text="Franc", raw=" I think Franc"), Verdict.PRE_EDIT)})])
     (one,) = found["cases"]
     assert one["edits"] == [{"text": "The tower is in Rome", "was": ""}]
     (asked,) = one["queries"]
-    assert (asked["text"], asked["gold"], asked["stale"]) == ("Which currency?", "Lira (also ITL)", "Franc")
+    assert (asked["text"], asked["gold"], asked["pre_edit"]) == ("Which currency?", "Lira (also ITL)", "Franc")
     assert asked["aspects"] == ["multi-hop", "forgetfulness"]
     (answer,) = one["answers"]
     assert answer.pop("before") == {"text": "Franc", "verdict": "right", "why": [], "prompt": [0, 1, 2]}
@@ -279,8 +279,8 @@ def test_a_case_has_its_question_prompt_answers_verdicts_and_reasons():
     assert answer.pop("after") == {
         "text": "Franc",
         "raw": " I think Franc",
-        "verdict": "stale",
-        "why": [["stale", "Franc", ""]],
+        "verdict": "pre-edit",
+        "why": [["pre-edit", "Franc", ""]],
         "prompt": [0, 1, 2],
     }
     assert answer == {"run": 0, "query": 0, "style": "direct"}

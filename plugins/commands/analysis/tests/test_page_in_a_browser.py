@@ -32,7 +32,7 @@ from ke_plugin_analysis.html.document import html_page
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("browser")]
 
 EVIL = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
-VERDICTS = (Verdict.RIGHT, Verdict.WRONG, Verdict.STALE)
+VERDICTS = (Verdict.RIGHT, Verdict.WRONG, Verdict.PRE_EDIT)
 COUNT = "document.getElementById('count').textContent"
 IDS = "[...document.querySelectorAll('.case .id')].map((one) => one.textContent.replace('case ', ''))"
 
@@ -46,7 +46,7 @@ class Asks:
 def case(number):
     gold = Gold(entities=(Entity(label=f"Lira {number}"),))
     asked = [
-        Query(id=name, texts=(f"{text} {number}?",), gold=gold, stale=Gold(entities=(Entity(label="Franc"),)))
+        Query(id=name, texts=(f"{text} {number}?",), gold=gold, pre_edit=Gold(entities=(Entity(label="Franc"),)))
         for name, text in (("edit", "Where is tower"), ("multi", "Which currency has the land of tower"))
     ]
     probes = tuple(
@@ -142,7 +142,7 @@ def test_a_case_shows_prompt_answers_steps_facts_verdict_and_reason(chromium, sm
     ("fragment", "count"),
     [
         ("#after=right&aspect=efficacy&run=memit", "20 of 60 cases; only matching answers are shown"),
-        ("#style=own&after=stale&aspect=multi-hop", "20 of 60 cases; only matching answers are shown"),
+        ("#style=own&after=pre-edit&aspect=multi-hop", "20 of 60 cases; only matching answers are shown"),
         ("#tag=%5B%22hops%22%2C%222%22%5D", "20 of 60 cases"),
         ("#before=right", "60 cases"),
         ("#after=no-such-verdict", "60 cases"),

@@ -105,7 +105,7 @@ def test_advise_compares_editors_with_the_unedited_model(
     found = loads(capsys.readouterr().out)
     assert [(one["facts"], one["editor"]) for one in found] == [(1, "none"), (1, "ft"), (2, "none"), (2, "ft")]
     assert found[0]["efficacy"] == 0
-    assert found[0]["damage"] is None
+    assert found[0]["forgetting"] is None
     assert found[1]["seconds_per_fact"] > found[0]["seconds_per_fact"] == 0
     assert "<polyline" in Path("chart.svg").read_text(encoding="utf-8")
     assert ke(*words, "--sizes", "2", "--json", "--out", "new/trials.jsonl") == 0

@@ -34,14 +34,14 @@ def test_the_x_axis_is_logarithmic_and_names_are_escaped() -> None:
 def trial(editor: str, facts: int, efficacy: float, seconds: float) -> Trial:
     return Trial(
         key=f"{editor}-{facts}", editor=editor, facts=facts, efficacy=efficacy, paraphrases=None, consequences=None,
-        damage=0.0, seconds_per_fact=seconds, seconds_per_question=0.02,
+        forgetting=0.0, seconds_per_fact=seconds, seconds_per_question=0.02,
     )  # fmt: skip
 
 
 def test_the_chart_of_trials_has_the_measured_lines_only() -> None:
     svg = chart([trial("none", 5, 0.0, 0.0), trial("none", 20, 0.0, 0.0), trial("memit", 5, 1.0, 4.0),
                  trial("memit", 20, 0.9, 2.0)])  # fmt: skip
-    assert svg.count("<polyline") == 2 + 2 + 1 + 2  # answered, damage, seconds per fact, seconds per question
+    assert svg.count("<polyline") == 2 + 2 + 1 + 2  # answered, forgetting, seconds per fact, seconds per question
     assert "0.01</text>" in svg
 
 

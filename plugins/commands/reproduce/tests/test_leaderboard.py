@@ -26,12 +26,14 @@ def run(editor, values, less=()):
                     less=frozenset(("m", name) for name in less))  # fmt: skip
 
 
-@pytest.mark.parametrize(("aspect", "first"), [("right", "mello"), ("stale", "memit")])
+@pytest.mark.parametrize(("aspect", "first"), [("right", "mello"), ("pre-edit", "memit")])
 def test_an_aspect_can_reverse_the_direction_of_its_metric(aspect, first):
-    runs = [run(name, {"right": value, "stale": value}, ["stale"]) for name, value in (("memit", 0.2), ("mello", 0.7))]
+    runs = [
+        run(name, {"right": value, "pre-edit": value}, ["pre-edit"]) for name, value in (("memit", 0.2), ("mello", 0.7))
+    ]
     table = ranked(CF, runs[0].spec.model, runs, by=aspect)
     assert table.places[0].name == first
-    assert table.less == (aspect == "stale")
+    assert table.less == (aspect == "pre-edit")
 
 
 def test_a_run_is_named_by_its_distinguishing_options():
@@ -88,10 +90,10 @@ def test_training_cases_do_not_count_in_ranks():
 
 
 def test_contrary_aspects_reverse_the_direction_of_the_metric():
-    spec = MetricSpec(name="m", summary="s", config=Component, build=run, contrary=frozenset({"stale"}))
-    assert [spec.less_is_better(aspect) for aspect in ("right", "stale")] == [False, True]
+    spec = MetricSpec(name="m", summary="s", config=Component, build=run, contrary=frozenset({"pre-edit"}))
+    assert [spec.less_is_better(aspect) for aspect in ("right", "pre-edit")] == [False, True]
     lower = evolve(spec, higher_is_better=False)
-    assert [lower.less_is_better(aspect) for aspect in ("right", "stale")] == [True, False]
+    assert [lower.less_is_better(aspect) for aspect in ("right", "pre-edit")] == [True, False]
 
 
 def board(*names):

@@ -102,7 +102,7 @@ class TestForms:
     def test_both_spellings_of_aliases_are_read(self, stored) -> None:
         query = next(stored(SINGLE).cases()).probes[0].queries[0]
         assert query.gold.entities[0].names == ("Tobin Crane", "T. Crane")
-        assert query.stale.entities[0].names == ("J. K. Lisk", "Lisk")
+        assert query.pre_edit.entities[0].names == ("J. K. Lisk", "Lisk")
 
     def test_several_edits_and_a_multi_hop_question(self, stored) -> None:
         [case] = stored(MULTI, edit="fact").cases()
@@ -144,7 +144,7 @@ def test_record_without_rewrites_is_an_error(stored) -> None:
 def test_a_new_object_that_is_an_alias_of_the_old_one_has_no_old_object(stored) -> None:
     record = {"case_id": 1, "requested_rewrite": REWRITE | {"target_true": {"str": "t. crane"}}}
     with pytest.warns(KEWarning, match="skipped"):
-        assert all(query.stale is None for case in stored(record).cases() for query in case.probes[0].queries)
+        assert all(query.pre_edit is None for case in stored(record).cases() for query in case.probes[0].queries)
 
 
 def test_aliases_that_only_the_hops_contain_are_right(stored) -> None:
@@ -160,5 +160,5 @@ def test_aliases_that_only_the_hops_contain_are_right(stored) -> None:
         (case,) = stored(record).cases()
     query = case.probes[0].queries[0]
     assert query.gold.entities[0].names == ("Tobin Crane", "Toby Crane")
-    assert query.stale is not None
-    assert query.stale.entities[0].names == ("J. K. Lisk", "Jo Lisk")
+    assert query.pre_edit is not None
+    assert query.pre_edit.entities[0].names == ("J. K. Lisk", "Jo Lisk")

@@ -133,8 +133,8 @@ def test_answer_changes() -> None:
         assert not {n.casefold() for n in new.names} & {n.casefold() for n in old.names}
         for query in multi_hop(case):
             assert query.gold.entities == (new,)
-            assert query.stale is not None
-            assert query.stale.entities == (old,)
+            assert query.pre_edit is not None
+            assert query.pre_edit.entities == (old,)
 
 
 def test_question_names_only_the_head_of_the_chain() -> None:

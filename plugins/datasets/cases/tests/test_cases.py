@@ -209,5 +209,5 @@ def test_token_limit_depends_on_the_answer(make: Make, stored: Store) -> None:
     assert short is not None
     assert (prompt.decoding.max_tokens, prompt.decoding.stop, prompt.several_lines) == (512, ("\n",), False)
     assert (short.decoding.max_tokens, short.decoding.stop, short.several_lines) == (32, ("\n",), False)
-    before = evolve(question, stale=Gold(entities=(Entity(label="word " * 30),)))
+    before = evolve(question, pre_edit=Gold(entities=(Entity(label="word " * 30),)))
     assert dataset.prompt(before, "direct") == prompt

@@ -43,8 +43,8 @@ def test_example_of_the_paper(read: Read, record: dict[str, Any]) -> None:
     queries = case.probes[-1].queries
     assert len(queries) == 3
     assert labels(queries[0].gold.entities) == {"San Francisco", "Los Angeles"}
-    assert queries[0].stale is not None
-    assert labels(queries[0].stale.entities) == {"Los Angeles"}
+    assert queries[0].pre_edit is not None
+    assert labels(queries[0].pre_edit.entities) == {"Los Angeles"}
     (edit,) = case.edits
     assert edit.operation == "add"
     assert edit.statement == "Christine was filmed in San Francisco, Los Angeles, New York"
@@ -82,7 +82,7 @@ def test_mask_hides_contradicting_edits(read: Read, record: dict[str, Any], tmp_
 def test_unchanged_answer_has_no_pre_edit_answer(read: Read, record: dict[str, Any]) -> None:
     del record["operations"], record["new_operations"]
     record["new_answers"] = record["answers"]
-    assert read([record])[0].probes[-1].queries[0].stale is None
+    assert read([record])[0].probes[-1].queries[0].pre_edit is None
 
 
 def test_material(read: Read, record: dict[str, Any], tmp_path: Any) -> None:

@@ -89,7 +89,7 @@ def run(specs: list[ReproductionSpec], atlas: Mapping[str, Case], root: Path) ->
 
     def say(editor: str, ask: EditorRequest) -> str:
         asked = next(q for probe in atlas[ask.case].probes for q in probe.queries if q.id == ask.query)
-        old = {entity.key for entity in asked.stale.entities} if asked.stale else set()
+        old = {entity.key for entity in asked.pre_edit.entities} if asked.pre_edit else set()
         chosen: dict[str, list[Entity]] = {
             "rome": list(asked.gold.entities),
             "memit": [entity for entity in asked.gold.entities if entity.key not in old],
@@ -123,8 +123,8 @@ def test_aug_excludes_questions_with_nothing_to_add(filled: Mapping[str, FilledT
     questions = [
         query for case in taken for probe in case.probes if probe.aspect == "complex" for query in probe.queries
     ]
-    adding = [query for query in questions if query.stale and _keys(query.gold) - _keys(query.stale)]
-    keeping = [query for query in questions if _keys(query.gold) & _keys(query.stale or query.gold)]
+    adding = [query for query in questions if query.pre_edit and _keys(query.gold) - _keys(query.pre_edit)]
+    keeping = [query for query in questions if _keys(query.gold) & _keys(query.pre_edit or query.gold)]
     table = filled["compke/table-3"]
     counts = [cell(table, ("Qwen2.5-3B", "ROME"), f"1-edited {part}")[0].n for part in ("Aug", "Ret", "Acc")]
     assert counts == [len(adding), len(keeping), LIMIT]

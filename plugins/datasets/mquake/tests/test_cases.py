@@ -37,15 +37,15 @@ def test_edited_hop_has_its_edit_and_pre_edit_answer(record, stored) -> None:
     case = only(stored([record]))
     edited, unedited = probes(case)["instance-after"].queries
     assert (edited.edit, unedited.edit) == (case.edits[0].id, None) == ("Q1|P27|Q3", None)
-    assert (labels(edited.gold), labels(edited.stale), unedited.stale) == (["Boland"], ["Aland"], None)
-    assert edited.stale.entities[0].aliases == ("AL",)
+    assert (labels(edited.gold), labels(edited.pre_edit), unedited.pre_edit) == (["Boland"], ["Aland"], None)
+    assert edited.pre_edit.entities[0].aliases == ("AL",)
     assert probes(case)["efficacy-1"].queries == (edited,)
 
 
 def test_gold_before_editing_is_the_old_chain(record, stored) -> None:
     before = probes(only(stored([record])))["instance-before"].queries
     assert [labels(query.gold) for query in before] == [["Aland"], ["Alaville"]]
-    assert all(query.edit is None and query.stale is None for query in before)
+    assert all(query.edit is None and query.pre_edit is None for query in before)
 
 
 def test_each_wording_comes_first_once(record, stored) -> None:

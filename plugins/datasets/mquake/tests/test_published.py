@@ -105,7 +105,7 @@ def test_edit_id_identifies_statement_and_edit(cases) -> None:
 def test_chains_connect_and_end_in_the_answer(cases) -> None:
     for case in cases:
         for facts, gold in (
-            (case.facts_before, probe(case, "multi-hop").queries[0].stale),
+            (case.facts_before, probe(case, "multi-hop").queries[0].pre_edit),
             (case.facts_after, probe(case, "multi-hop").queries[0].gold),
         ):
             for one, other in pairwise(facts):
@@ -117,7 +117,7 @@ def test_chains_connect_and_end_in_the_answer(cases) -> None:
         assert [f.relation for f in case.facts_before] == [f.relation for f in case.facts_after]
         assert [e.after for e in case.edits] == [f for f in case.facts_after if f in {e.after for e in case.edits}]
         query = probe(case, "multi-hop").queries[0]
-        assert query.gold.entities[0].label != query.stale.entities[0].label
+        assert query.gold.entities[0].label != query.pre_edit.entities[0].label
 
 
 def test_numbers_of_edited_unchanged_and_moved_hops(cases) -> None:
@@ -156,7 +156,7 @@ def test_most_edited_relations(cases) -> None:
 def test_first_case(cases) -> None:
     assert cases[0].edits[0].statement == "Ellie Kemper is a citizen of Croatia"
     query = probe(cases[0], "multi-hop").queries[0]
-    assert query.stale.entities[0].label == "Donald Trump"
+    assert query.pre_edit.entities[0].label == "Donald Trump"
     assert query.gold.entities[0].label == "Kolinda Grabar-Kitarović"
 
 

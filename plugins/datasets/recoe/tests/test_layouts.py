@@ -136,7 +136,13 @@ def test_digits_and_words_match_as_numbers(read: Read, count_record: dict[str, A
     (probe,) = [probe for probe in case.probes if probe.aspect == REASONING]
     judge = ke_plugin_alias.build(ke_plugin_alias.AliasConfig())
     items = [Item(query=probe.queries[0], reply=Answer(text=a)) for a in ("21", "Twenty-one", "twenty two", "22", "20")]
-    assert [found.verdict.value for found in judge.judge(None, items)] == ["right", "right", "stale", "stale", "wrong"]
+    assert [found.verdict.value for found in judge.judge(None, items)] == [
+        "right",
+        "right",
+        "pre-edit",
+        "pre-edit",
+        "wrong",
+    ]
 
 
 HARMLESS: dict[str, tuple[Spoil, str]] = {

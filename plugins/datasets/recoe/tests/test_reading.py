@@ -184,7 +184,7 @@ def test_unchanged_facts_are_optional_context(read: Read, record: dict[str, Any]
 def test_shared_alias_belongs_to_the_old_answer(read: Read, record: dict[str, Any]) -> None:
     (case,) = read(record)
     found = judged(asked(case), "Mia Holt", "Mia Stone.", "A.R.", "Ada Reed", "Mia Reed", "Leo Park")
-    assert found == ["right", "right", "stale", "stale", "stale", "wrong"]
+    assert found == ["right", "right", "pre-edit", "pre-edit", "pre-edit", "wrong"]
 
 
 def test_order_must_be_exact(read: Read, order_record: dict[str, Any]) -> None:
@@ -198,20 +198,26 @@ def test_order_must_be_exact(read: Read, order_record: dict[str, Any]) -> None:
         "Ada Reed, Leo Park, Mia Stone",
         "Leo Park, Ada Reed",
     )
-    assert found == ["right", "right", "stale", "stale", "wrong", "wrong"]
+    assert found == ["right", "right", "pre-edit", "pre-edit", "wrong", "wrong"]
 
 
 def test_numbers_are_compared_as_numbers(read: Read, total_record: dict[str, Any]) -> None:
     (case,) = read(total_record, scheme="aggregation")
     assert judged(asked(case), "9", "nine", "9.0", "7", "seven", "19", "") == [
-        "right", "right", "right", "stale", "stale", "wrong", "wrong",
+        "right", "right", "right", "pre-edit", "pre-edit", "wrong", "wrong",
     ]  # fmt: skip
 
 
 def test_yes_and_no_ignore_case(read: Read, record: dict[str, Any]) -> None:
     record |= {"answer": "Yes", "counterfactual_answer": "No", "answer_alias": [], "counterfactual_answer_alias": []}
     (case,) = read(record, scheme="comparative")
-    assert judged(asked(case), "no", "No", "yes", "Yes.", "perhaps") == ["right", "right", "stale", "stale", "wrong"]
+    assert judged(asked(case), "no", "No", "yes", "Yes.", "perhaps") == [
+        "right",
+        "right",
+        "pre-edit",
+        "pre-edit",
+        "wrong",
+    ]
 
 
 # --- files ---------------------------------------------------------------------------------------------------

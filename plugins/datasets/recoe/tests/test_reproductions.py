@@ -122,7 +122,7 @@ def run(atlas: Mapping[str, Case], tmp_path: Path, monkeypatch: pytest.MonkeyPat
         case = atlas[ask.case]
         query = next(q for probe in case.probes for q in probe.queries if q.id == ask.query)
         flips = editor == "qlora" or (editor == "input-aug" and case.tags["scheme"] == "superlative" and ask.own)
-        return thought(query.gold if flips else query.stale or query.gold, f"I am {editor}.")
+        return thought(query.gold if flips else query.pre_edit or query.gold, f"I am {editor}.")
 
     def do(*names: str) -> dict[str, FilledTable]:
         specs = [spec for spec in ke_reproductions() if spec.name.removeprefix("recoe/") in names]
@@ -151,7 +151,7 @@ def scored(editor: str, ask: Likelihood) -> Scored:
 def unedited(atlas: Mapping[str, Case]) -> Callable[[str], str]:
     """Return a model that answers everything correctly, after a thought. It is also the judge (``judged``)."""
     questions: list[Query] = [q for case in atlas.values() for probe in case.probes for q in probe.queries]
-    known = {query.texts[0]: named(query.stale or query.gold) for query in questions}
+    known = {query.texts[0]: named(query.pre_edit or query.gold) for query in questions}
 
     def say(prompt: str) -> str:
         *_rest, asked, last = prompt.splitlines()

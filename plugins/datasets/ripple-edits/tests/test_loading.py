@@ -82,11 +82,11 @@ def test_published_questions_without_answer_have_no_gold(real: list[Case]) -> No
 def test_test_that_is_its_own_condition_is_asked_once(real: list[Case]) -> None:
     (aliased, *_rest) = probes(real[0], "subject-aliasing")
     assert aliased.given == aliased.queries
-    assert aliased.queries[0].stale is not None
-    assert aliased.queries[0].stale.entities[0].label == "꼟"
+    assert aliased.queries[0].pre_edit is not None
+    assert aliased.queries[0].pre_edit.entities[0].label == "꼟"
     (unrelated,) = probes(real[1], "relation-specificity")
     assert unrelated.given[0].id == unrelated.queries[0].id
-    assert unrelated.queries[0].stale is None
+    assert unrelated.queries[0].pre_edit is None
 
 
 def test_two_hop_queries(loaded: Any, record: dict[str, Any]) -> None:
@@ -134,7 +134,7 @@ def test_old_object_missing_from_its_prompt_is_unknown(loaded: Any, record: dict
     record["edit"]["original_fact"]["prompt"] = "The name of the spouse of Al Dun is ."
     (case,) = loaded(record)
     assert case.edits[0].before is None
-    assert case.probes[0].queries[0].stale is None
+    assert case.probes[0].queries[0].pre_edit is None
 
 
 def test_bare_id_is_not_a_name(loaded: Any, record: dict[str, Any], toy: Any) -> None:

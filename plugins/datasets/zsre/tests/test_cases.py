@@ -43,7 +43,7 @@ def test_target_alt(record, stored) -> None:
     }
     query = case.probes[0].queries[0]
     assert query.gold.entities[0].names == ("Vera Lisk",)
-    assert query.stale.entities[0].names == ("Tobin Crane", "T. Crane")
+    assert query.pre_edit.entities[0].names == ("Tobin Crane", "T. Crane")
 
 
 def test_target_answers(record, stored) -> None:
@@ -51,7 +51,7 @@ def test_target_answers(record, stored) -> None:
     assert set(told(case)) == {"efficacy", "paraphrase", "locality", "locality-probability"}
     query = case.probes[0].queries[0]
     assert query.gold.entities[0].names == ("Tobin Crane", "T. Crane")
-    assert query.stale is None
+    assert query.pre_edit is None
     assert case.edits[0].statement == "Who set up Ostrel Mills? Tobin Crane"
 
 

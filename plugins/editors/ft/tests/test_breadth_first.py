@@ -108,7 +108,7 @@ def test_easy_batches_are_skipped_and_training_stops_at_the_mean(tmp_path: Path)
     ours, details = trained(model, FOUR_MOVES, config, tmp_path)
     ((name, change),) = ours.items()
     theirs, epochs = plain(model, FOUR_MOVES, name, config)
-    assert 2 < details["passes"] == epochs < 25
+    assert 2 < details["epochs"] == epochs < 25
     assert off(change, theirs) < 1e-5
 
 

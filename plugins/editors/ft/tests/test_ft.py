@@ -235,7 +235,7 @@ def test_all_edits_are_made_with_any_batch_size(batch: int, tmp_path: Path) -> N
 
 def test_training_stops_at_stop_loss(tmp_path: Path) -> None:
     with Ft(evolve(SMALL, stop_loss=1e9)).edit(make_session(tiny_model("llama"), root=tmp_path), EDITS) as edited:
-        assert edited.details["passes"] == 1
+        assert edited.details["epochs"] == 1
         assert set(edited.details["largest_changes"].values()) == {0.0}
 
 

@@ -164,14 +164,14 @@ def test_training_stops_below_the_loss(tmp_path: Path) -> None:
     config = LoraConfig(epochs=40, lr=5e-3, alpha=8.0, dropout=0.0, stop_loss=1.0)
     with Lora(config).edit(make_session(model, root=tmp_path), EDITS) as edited:
         details: Any = edited.details
-    assert 1 < details["passes"] < 40
+    assert 1 < details["epochs"] < 40
     assert sum(one["loss_after"] for one in details["edits"].values()) / 2 < 1.0
-    with Lora(evolve(config, epochs=details["passes"] - 1)).edit(make_session(model, root=tmp_path), EDITS) as edited:
+    with Lora(evolve(config, epochs=details["epochs"] - 1)).edit(make_session(model, root=tmp_path), EDITS) as edited:
         earlier: Any = edited.details
-    assert earlier["passes"] == details["passes"] - 1
-    never = evolve(config, stop_loss=0.0, epochs=details["passes"] + 2)
+    assert earlier["epochs"] == details["epochs"] - 1
+    never = evolve(config, stop_loss=0.0, epochs=details["epochs"] + 2)
     with Lora(never).edit(make_session(model, root=tmp_path), EDITS) as edited:
-        assert edited.details["passes"] == details["passes"] + 2
+        assert edited.details["epochs"] == details["epochs"] + 2
 
 
 def test_edit_that_is_known_already_changes_nothing(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_edit_that_is_known_already_changes_nothing(tmp_path: Path) -> None:
     before = weights_of(model)
     config = LoraConfig(dropout=0.0, stop_loss=100.0)
     with Lora(config).edit(make_session(model, root=tmp_path), EDITS) as edited:
-        assert edited.details["passes"] == 1
+        assert edited.details["epochs"] == 1
         assert not changes(model, before)
 
 

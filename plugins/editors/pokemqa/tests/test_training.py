@@ -180,7 +180,7 @@ def test_early_stopping_keeps_the_best_weights(kit, tmp_path: Path) -> None:
         training.advance()
         if learner.stopped:
             break
-    assert (learner.highest, learner.stale, learner.step) == (1.5, 5, 6)
+    assert (learner.highest, learner.since_best, learner.step) == (1.5, 5, 6)
     assert torch.equal(learner.best["offset"], best)
     before = learner.module.offset.detach().clone()
     training.advance()

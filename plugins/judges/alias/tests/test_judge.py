@@ -14,7 +14,7 @@ QUERY = Query(
     id="q",
     texts=("Which country is Ellie Kemper a citizen of, Croatia or the USA?",),
     gold=Gold(entities=(NEW,)),
-    stale=Gold(entities=(OLD,)),
+    pre_edit=Gold(entities=(OLD,)),
 )
 
 
@@ -22,20 +22,20 @@ def judge(reply, query=QUERY, **options):
     return Alias(config=AliasConfig(**options)).judge(None, [Item(query=query, reply=reply)])[0]
 
 
-def pair(gold: str, stale: str, form: str = "question") -> Query:
+def pair(gold: str, pre_edit: str, form: str = "question") -> Query:
     return Query(
         id="q",
         texts=("?",),
         form=form,
         gold=Gold(entities=(Entity(label=gold),)),
-        stale=Gold(entities=(Entity(label=stale),)),
+        pre_edit=Gold(entities=(Entity(label=pre_edit),)),
     )
 
 
-def test_pre_edit_answer_is_stale() -> None:
+def test_pre_edit_answer_is_pre_edit() -> None:
     judged = judge(Answer(text="USA"))
-    assert judged.verdict is Verdict.STALE
-    assert judged.findings == (Finding(item="USA", label="stale", entity="Q30"),)
+    assert judged.verdict is Verdict.PRE_EDIT
+    assert judged.findings == (Finding(item="USA", label="pre-edit", entity="Q30"),)
 
 
 def test_finding_contains_the_matching_alias() -> None:
@@ -58,18 +58,18 @@ def test_name_of_both_entities_is_right() -> None:
         id="q",
         texts=("?",),
         gold=Gold(entities=(Entity(label="United Kingdom", aliases=("UK",)),)),
-        stale=Gold(entities=(Entity(label="Great Britain and Ireland", aliases=("UK",)),)),
+        pre_edit=Gold(entities=(Entity(label="Great Britain and Ireland", aliases=("UK",)),)),
     )
     assert judge(Answer(text="UK"), shared).verdict is Verdict.RIGHT
 
 
 @pytest.mark.parametrize(("form", "options"), [("cloze", {}), ("question", {"match": "contains"})])
-def test_longer_pre_edit_name_is_stale(form, options) -> None:
+def test_longer_pre_edit_name_is_pre_edit(form, options) -> None:
     assert judge(Answer(text="Papua New Guinea"), pair("Guinea", "Papua New Guinea", form), **options).verdict is (
-        Verdict.STALE
+        Verdict.PRE_EDIT
     )
     assert judge(Answer(text="New York City"), pair("New York", "New York City", form), **options).verdict is (
-        Verdict.STALE
+        Verdict.PRE_EDIT
     )
     assert judge(Answer(text="New York City"), pair("New York City", "New York", form), **options).verdict is (
         Verdict.RIGHT
@@ -95,8 +95,8 @@ def test_gold_without_a_name_is_unsure() -> None:
     assert judge(Answer(text="Croatia"), nothing).verdict is Verdict.UNSURE
 
 
-def test_stale_gold_without_a_name_matches_nothing() -> None:
-    empty = Query(id="q", texts=("?",), gold=Gold(entities=(NEW,)), stale=Gold())
+def test_pre_edit_gold_without_a_name_matches_nothing() -> None:
+    empty = Query(id="q", texts=("?",), gold=Gold(entities=(NEW,)), pre_edit=Gold())
     assert judge(Answer(text="Oslo"), empty).verdict is Verdict.WRONG
 
 
@@ -107,14 +107,14 @@ def test_part_of_a_set_is_wrong_with_findings() -> None:
     assert [finding.item for finding in judged.findings] == ["USA"]
 
 
-def test_stale_number_is_recognized() -> None:
+def test_pre_edit_number_is_recognized() -> None:
     count = Query(
         id="q",
         texts=("?",),
         gold=Gold(entities=(Entity(label="3"),), require="number"),
-        stale=Gold(entities=(Entity(label="2"),), require="number"),
+        pre_edit=Gold(entities=(Entity(label="2"),), require="number"),
     )
-    assert judge(Answer(text="two"), count).verdict is Verdict.STALE
+    assert judge(Answer(text="two"), count).verdict is Verdict.PRE_EDIT
 
 
 @pytest.mark.parametrize("match", ["exact", "contains"])
@@ -136,8 +136,8 @@ def test_empty_alias_matches_nothing_and_every_alias_is_tried(match, normalize) 
 
 
 @pytest.mark.parametrize("match", ["exact", "contains"])
-def test_gold_names_are_right_and_pre_edit_names_stale(match) -> None:
+def test_gold_names_are_right_and_pre_edit_names_pre_edit(match) -> None:
     names = [*NEW.names, *OLD.names]
     items = [Item(query=QUERY, reply=Answer(text=name)) for name in names]
     judged = Alias(config=AliasConfig(match=match)).judge(None, items)
-    assert [one.verdict for one in judged] == [Verdict.RIGHT] * len(NEW.names) + [Verdict.STALE] * len(OLD.names)
+    assert [one.verdict for one in judged] == [Verdict.RIGHT] * len(NEW.names) + [Verdict.PRE_EDIT] * len(OLD.names)

@@ -9,7 +9,7 @@ from ke_plugin_alias import AliasConfig
 from ke_plugin_alias.judge import Alias
 from ke_plugin_alias.numbers import number
 
-RIGHT, WRONG, STALE, UNSURE = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+RIGHT, WRONG, PRE_EDIT, UNSURE = Verdict.RIGHT, Verdict.WRONG, Verdict.PRE_EDIT, Verdict.UNSURE
 EXACT, CASE, TEXT = {}, {"normalize": "case"}, {"normalize": "text"}
 CONTAINS, LOOSE = {"match": "contains"}, {"match": "contains", "normalize": "text"}
 
@@ -97,9 +97,9 @@ def entity(*names: str, key: str | None = None) -> Entity:
     return Entity(label=names[0], aliases=names[1:], id=key)
 
 
-def ask(gold: Gold, stale: Gold | None = None, form: str = "question") -> Query:
+def ask(gold: Gold, pre_edit: Gold | None = None, form: str = "question") -> Query:
     text = "Is Croatia, HR or the U.S. the country of Ellie Kemper?" if form == "question" else "She is a citizen of"
-    return Query(id="q", texts=(text,), gold=gold, stale=stale, form=form)
+    return Query(id="q", texts=(text,), gold=gold, pre_edit=pre_edit, form=form)
 
 
 def verdict(answer: str, query: Query, **options: str) -> Verdict:

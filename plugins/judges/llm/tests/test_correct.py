@@ -14,7 +14,7 @@ QUERY = Query(
     id="q",
     texts=("Who leads Norvik?",),
     gold=Gold(entities=(Entity(label="Ida Holm", aliases=("Ida Holm", "Holm")),)),
-    stale=Gold(entities=(Entity(label="Per Dahl"),)),
+    pre_edit=Gold(entities=(Entity(label="Per Dahl"),)),
 )
 
 
@@ -34,7 +34,7 @@ def judged(said, *given, **options):
 
 @pytest.mark.parametrize(
     ("label", "verdict"),
-    [("right", Verdict.RIGHT), ("pre-edit", Verdict.STALE), ("wrong", Verdict.WRONG), ("abstained", Verdict.WRONG)],
+    [("right", Verdict.RIGHT), ("pre-edit", Verdict.PRE_EDIT), ("wrong", Verdict.WRONG), ("abstained", Verdict.WRONG)],
 )
 def test_labels_give_verdicts(label, verdict):
     (found,), model = judged(lambda _prompt: f" So it is.\nLabel: {label}", item("Ms. Holm"))
@@ -54,7 +54,7 @@ def test_prompt_has_the_question_both_answers_and_the_aliases():
 
 
 def test_pre_edit_label_without_a_pre_edit_answer_is_unsure():
-    (found,), model = judged(lambda _prompt: "Label: pre-edit", item("Per Dahl", stale=None))
+    (found,), model = judged(lambda _prompt: "Label: pre-edit", item("Per Dahl", pre_edit=None))
     assert (found.verdict, found.findings[0].label) == (Verdict.UNSURE, "answer-unsure")
     assert "\nPre-edit answer: none\nAnswer: Per Dahl\n" in model.prompts[0]
 
@@ -106,6 +106,6 @@ def test_sixty_included_items_have_each_label_fifteen_times_and_are_not_in_the_p
     labels = [line["label"] for line in lines]
     known = next(spec for spec in ke_judges() if spec.name == "llm-correct").labels["answer"]
     assert {label: labels.count(label) for label in known} == dict.fromkeys(known[:4], 15) | {"answer-unsure": 0}
-    assert all(line["gold"] and line["stale"] and line["question"] for line in lines)
+    assert all(line["gold"] and line["pre_edit"] and line["question"] for line in lines)
     prompt = build_correct(CorrectConfig()).prompt
     assert not [line for line in lines if line["question"] in prompt]

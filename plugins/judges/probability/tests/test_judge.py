@@ -9,7 +9,7 @@ from ke_testing.contract import ComponentContract
 
 NEW, OLD = Gold(entities=(Entity(label="Rome"),)), Gold(entities=(Entity(label="San Juan"),))
 QUERY = Query(
-    id="q", texts=("The tower is in",), form="cloze", continuations=(" Rome", " San Juan"), gold=NEW, stale=OLD
+    id="q", texts=("The tower is in",), form="cloze", continuations=(" Rome", " San Juan"), gold=NEW, pre_edit=OLD
 )
 
 
@@ -30,10 +30,10 @@ def verdict(reply, query=QUERY, **options):
     ("logprobs", "compare", "expected"),
     [
         ((-1.0, -4.0), "mean", Verdict.RIGHT),
-        ((-3.0, -4.0), "mean", Verdict.STALE),  # -3 against -4 / 2 tokens
+        ((-3.0, -4.0), "mean", Verdict.PRE_EDIT),  # -3 against -4 / 2 tokens
         ((-3.0, -4.0), "sum", Verdict.RIGHT),
         ((-2.0, -4.0), "mean", Verdict.WRONG),  # tie
-        ((-5.0, -4.0), "sum", Verdict.STALE),
+        ((-5.0, -4.0), "sum", Verdict.PRE_EDIT),
     ],
 )
 def test_more_probable_object_decides(logprobs, compare, expected):
@@ -41,7 +41,7 @@ def test_more_probable_object_decides(logprobs, compare, expected):
 
 
 def test_old_object_is_right_for_a_control():
-    turned = evolve(QUERY, gold=OLD, stale=NEW)
+    turned = evolve(QUERY, gold=OLD, pre_edit=NEW)
     assert verdict(Scored(logprobs=(-3.0, -4.0), tokens=(1, 2)), turned) is Verdict.RIGHT
 
 
@@ -68,4 +68,4 @@ def test_compared_values_are_findings():
 def test_contexts_are_compared_if_the_continuations_are_equal():
     query = evolve(QUERY, contexts=("Rome", "San Juan"), continuations=(" is big", " is big"))
     assert verdict(Scored(logprobs=(-1.0, -4.0), tokens=(2, 2)), query) is Verdict.RIGHT
-    assert verdict(Scored(logprobs=(-4.0, -1.0), tokens=(2, 2)), query) is Verdict.STALE
+    assert verdict(Scored(logprobs=(-4.0, -1.0), tokens=(2, 2)), query) is Verdict.PRE_EDIT

@@ -14,12 +14,12 @@ from ke_plugin_set.judge import SetJudge
 SF = Entity(label="San Francisco", aliases=("SF", "Frisco"), id="sf")
 LA = Entity(label="Los Angeles", aliases=("LA",), id="la")
 BOSNIA = Entity(label="Bosnia and Herzegovina", id="ba")
-RIGHT, WRONG, STALE, UNSURE = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+RIGHT, WRONG, PRE_EDIT, UNSURE = Verdict.RIGHT, Verdict.WRONG, Verdict.PRE_EDIT, Verdict.UNSURE
 
 
 def query(new: tuple[Entity, ...], old: tuple[Entity, ...] | None = None, require: str = "all") -> Query:
-    stale = None if old is None else Gold(entities=old)
-    return Query(id="q", texts=("Where?",), gold=Gold(entities=new, require=require), stale=stale)  # type: ignore[arg-type]
+    pre_edit = None if old is None else Gold(entities=old)
+    return Query(id="q", texts=("Where?",), gold=Gold(entities=new, require=require), pre_edit=pre_edit)  # type: ignore[arg-type]
 
 
 def judged(asked: Query, text: str, **options: object) -> Judgment:
@@ -42,17 +42,17 @@ def test_every_item_is_a_finding() -> None:
     [
         ("San Francisco, Los Angeles", RIGHT),
         ("los angeles; the san francisco", RIGHT),
-        ("Los Angeles", STALE),
+        ("Los Angeles", PRE_EDIT),
         ("San Francisco", WRONG),
         ("", WRONG),
     ],
 )
-def test_complete_gold_set_is_right_and_complete_pre_edit_set_stale(text: str, verdict: Verdict) -> None:
+def test_complete_gold_set_is_right_and_complete_pre_edit_set_pre_edit(text: str, verdict: Verdict) -> None:
     assert judged(query((SF, LA), (LA,)), text).verdict is verdict
 
 
-def test_member_of_the_pre_edit_set_only_is_stale() -> None:
-    assert seen(judged(query((SF,), (LA,)), "SF, LA")) == [("SF", "gold", "sf"), ("LA", "stale", "la")]
+def test_member_of_the_pre_edit_set_only_is_pre_edit() -> None:
+    assert seen(judged(query((SF,), (LA,)), "SF, LA")) == [("SF", "gold", "sf"), ("LA", "pre-edit", "la")]
 
 
 def test_alias_matches_in_any_case() -> None:
@@ -113,7 +113,7 @@ def test_blank_alias_matches_nothing() -> None:
     [
         ("San Francisco, the city by the bay, and it is known for its fog", RIGHT),
         ("San Francisco is a city.", RIGHT),
-        ("Los Angeles, and it is known for its films", STALE),
+        ("Los Angeles, and it is known for its films", PRE_EDIT),
         ("the home of Frisco", WRONG),
         ("San Franciscans", WRONG),
     ],

@@ -98,7 +98,7 @@ def test_reversal_asks_for_the_subject_among_two_of_the_relation() -> None:
 def test_conflict_states_the_old_object_before_the_question() -> None:
     query = queries()[f"conflict/{MOVE_TOWER.id}"]
     assert query.texts == (f"Eiffel Tower is located in Paris. {MOVE_TOWER.question}",)
-    assert (right(query), query.stale.entities[0].label) == ("Rome", "Paris")
+    assert (right(query), query.pre_edit.entities[0].label) == ("Rome", "Paris")
     cloze = queries(with_tests(CASES[2]))["conflict/Ada"]
     assert (cloze.texts, cloze.form) == (("Ada speaks English. Ada speaks",), "cloze")
 
@@ -154,7 +154,7 @@ def test_model_that_is_not_sure() -> None:
     assert (found["choice"], found["choice-unsure"], found["choice-flips"], found["choice-of-two"]) == (0, 1, 0, 1)
 
 
-@pytest.mark.parametrize(("verdict", "new", "old"), [("RIGHT", 1, 0), ("STALE", 0, 1), ("WRONG", 0, 0)])
+@pytest.mark.parametrize(("verdict", "new", "old"), [("RIGHT", 1, 0), ("PRE_EDIT", 0, 1), ("WRONG", 0, 0)])
 @pytest.mark.parametrize(("phase", "edited"), [("after", True), ("before", True), ("after", False)])
 def test_conflict_is_won_by_the_new_or_the_old_object(verdict, new, old, phase, edited) -> None:
     """The judge calls the old object right where the edit is not made."""

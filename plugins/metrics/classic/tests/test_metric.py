@@ -22,7 +22,12 @@ MAGNITUDES = ("efficacy-magnitude", "paraphrase-magnitude", "locality-magnitude"
 
 
 OWN = Query(
-    id="edit", texts=("Where is the Tower?",), cloze="The Tower is in", gold=gold("Rome"), stale=gold("Paris"), edit="e"
+    id="edit",
+    texts=("Where is the Tower?",),
+    cloze="The Tower is in",
+    gold=gold("Rome"),
+    pre_edit=gold("Paris"),
+    edit="e",
 )
 NEAR = tuple(
     Query(id=f"near-{n}", texts=(f"Where is {name}?",), cloze=f"{name} is in", gold=gold(city))
@@ -89,7 +94,7 @@ def test_successful_edit_scores_one_in_every_aspect() -> None:
 def test_each_failure_lowers_only_its_own_aspect() -> None:
     lost = scored((-6.0, 1), (-5.0, 1))
     for change, aspect, value in (
-        ({"edit": outcome("Paris", Verdict.STALE)}, "efficacy", 0),
+        ({"edit": outcome("Paris", Verdict.PRE_EDIT)}, "efficacy", 0),
         ({"edit_scored": lost}, "efficacy-probability", 0),
         ({"edit_question": outcome("Oslo", Verdict.WRONG)}, "paraphrase", 0),
         ({"edit_question_scored": lost}, "paraphrase-probability", 0),

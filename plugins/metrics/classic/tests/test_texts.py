@@ -56,7 +56,7 @@ def values(one: CaseRecord, config: ClassicConfig | None = None) -> dict[tuple[s
 
 def test_portability_is_the_verdict() -> None:
     assert values(record("a b c", "a b c"))[PORTABILITY, "after"] == 1
-    assert values(record("a b c", "a b c", verdict=Verdict.STALE))[PORTABILITY, "after"] == 0
+    assert values(record("a b c", "a b c", verdict=Verdict.PRE_EDIT))[PORTABILITY, "after"] == 0
 
 
 def test_fluency_of_known_texts() -> None:

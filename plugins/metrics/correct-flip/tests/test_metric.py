@@ -15,7 +15,7 @@ from ke_plugin_correct_flip.metric import WRONG_BEFORE, CorrectFlip
 from ke_testing.metric import MetricContract
 from ke_testing.records import gold, outcome, reasoning_record
 
-R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.PRE_EDIT, Verdict.UNSURE
 Said = Mapping[tuple[Phase, str], Verdict]
 
 
@@ -28,8 +28,8 @@ class TestCorrectFlip(MetricContract):
 
 
 def case(name: str, said: Said, *, scheme: str = "superlative") -> CaseRecord:
-    """Return a case with the verdicts on its question. Before the edit A is RIGHT; after it CA is RIGHT and A STALE."""
-    query = Query(id="question", texts=("Which?",), gold=gold("CA"), stale=gold("A"))
+    """Return a case with the verdicts on its question. Before the edit A is RIGHT, after it CA; A is PRE_EDIT then."""
+    query = Query(id="question", texts=("Which?",), gold=gold("CA"), pre_edit=gold("A"))
     probe = Probe(id="reasoning", aspect="reasoning", queries=(query,), phase="both", edits=("e",))
     return CaseRecord(
         case=Case(id=name, edits=(Edit(id="e", statement="s"),), probes=(probe,), tags={"scheme": scheme}),

@@ -25,7 +25,7 @@ def edited(**changes) -> ModelRecord:
     )
 
 
-RUN = {"passes": 1.5, "tokens": 50.0}
+RUN = {"forward-calls": 1.5, "tokens": 50.0}
 
 
 def values(record: ModelRecord) -> dict[str, float | None]:
@@ -41,7 +41,7 @@ class TestCost(ModelMetricContract):
 
 
 def test_time_is_per_edit_and_memory_per_batch() -> None:
-    """10 s, 6 passes and 200 tokens for 4 edits; 3 MiB for the batch, and 0.25 MiB while answering."""
+    """10 s, 6 calls and 200 tokens for 4 edits; 3 MiB for the batch, and 0.25 MiB while answering."""
     assert values(edited()) == RUN | {"seconds": 2.5, "memory": 3.0, "answer-memory": 0.25}
     on_a_device = edited(memory=Peak(host=0, device=MIB // 2), answering=Peak(host=0, device=MIB))
     assert values(on_a_device) == RUN | {
@@ -52,7 +52,7 @@ def test_time_is_per_edit_and_memory_per_batch() -> None:
 def test_first_batch_has_its_own_aspects() -> None:
     """It includes statistics that are computed once."""
     assert values(edited(first=True)) == {
-        "first-seconds": 2.5, "first-passes": 1.5, "first-tokens": 50.0, "memory": 3.0, "answer-memory": 0.25,
+        "first-seconds": 2.5, "first-forward-calls": 1.5, "first-tokens": 50.0, "memory": 3.0, "answer-memory": 0.25,
     }  # fmt: skip
 
 
@@ -72,12 +72,12 @@ def test_failed_edit_has_no_cost() -> None:
 def test_uncounted_forward_passes_have_a_reason() -> None:
     found = {v.aspect: v.skipped_because for v in CostMetric().model_values(edited(passes=None, answering=Peak()))}
     assert {name: why for name, why in found.items() if why} == {
-        "passes": ELSEWHERE, "tokens": ELSEWHERE, "answer-memory": UNMEASURED,
+        "forward-calls": ELSEWHERE, "tokens": ELSEWHERE, "answer-memory": UNMEASURED,
     }  # fmt: skip
 
 
 def test_editor_without_forward_passes_has_zero() -> None:
-    assert values(edited(passes=ForwardCalls()))["passes"] == 0
+    assert values(edited(passes=ForwardCalls()))["forward-calls"] == 0
 
 
 def test_unedited_model_has_no_cost() -> None:

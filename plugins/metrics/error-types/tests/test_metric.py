@@ -25,16 +25,16 @@ from ke_plugin_error_types.metric import NOT_MET, NOT_TAKEN, NOT_TOLD, RIGHT, TY
 from ke_testing.metric import MetricContract
 from ke_testing.records import gold, outcome
 
-R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.PRE_EDIT, Verdict.UNSURE
 
 
 class TestErrorTypes(MetricContract):
     name = "error-types"
 
 
-def query(name: str, right: str, stale: str = "", *aliases: str) -> Query:
-    old = Gold(entities=(Entity(label=stale, aliases=aliases),)) if stale else None
-    return Query(id=name, texts=(f"The {name} is",), form="cloze", gold=gold(right), stale=old)
+def query(name: str, right: str, pre_edit: str = "", *aliases: str) -> Query:
+    old = Gold(entities=(Entity(label=pre_edit, aliases=aliases),)) if pre_edit else None
+    return Query(id=name, texts=(f"The {name} is",), form="cloze", gold=gold(right), pre_edit=old)
 
 
 def case(aspect: str = "multi-hop", asked: Query | None = None, given: tuple[Query, ...] = ()) -> Case:

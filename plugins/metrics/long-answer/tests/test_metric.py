@@ -172,7 +172,7 @@ def test_every_aspect_has_a_column() -> None:
 
 def test_unedited_model_is_compared_with_the_text_after_the_edit() -> None:
     one = record()
-    probe = evolve(one.case.probes[0], queries=(evolve(OWN, stale=gold("Estonia is governed from Tallinn.")),))
+    probe = evolve(one.case.probes[0], queries=(evolve(OWN, pre_edit=gold("Estonia is governed from Tallinn.")),))
     edited = evolve(one, case=evolve(one.case, probes=(probe,)))
     found = {(value.phase, value.aspect): value.value for value in LongAnswer().values(edited)}
     assert found["before", "efficacy-rouge-l"] == found["after", "efficacy-rouge-l"] == 1

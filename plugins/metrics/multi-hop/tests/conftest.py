@@ -12,13 +12,13 @@ from ke_testing.records import gold, outcome
 R, W = Verdict.RIGHT, Verdict.WRONG
 
 
-def query(name: str, *, stale: str = "y") -> Query:
-    return Query(id=name, texts=(f"{name}?",), gold=gold("x"), stale=gold(stale) if stale else None)
+def query(name: str, *, pre_edit: str = "y") -> Query:
+    return Query(id=name, texts=(f"{name}?",), gold=gold("x"), pre_edit=gold(pre_edit) if pre_edit else None)
 
 
 def make_case(name: str, edits: int, hops: int, questions: int = 3) -> Case:
     hop = [query(f"hop-{n}") for n in range(1, hops + 1)]
-    before = [query(f"old-{n}", stale="") for n in range(1, hops + 1)]
+    before = [query(f"old-{n}", pre_edit="") for n in range(1, hops + 1)]
     made = tuple(Edit(id=f"{name}-e{n}", statement="s") for n in range(1, edits + 1))
     return Case(
         id=name,

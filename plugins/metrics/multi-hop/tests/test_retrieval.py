@@ -14,7 +14,7 @@ from ke_testing.metric import MetricContract
 from ke_testing.records import gold, outcome
 from ke_testing.toy import toy_record
 
-R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.PRE_EDIT, Verdict.UNSURE
 
 
 class TestRetrieval(MetricContract):

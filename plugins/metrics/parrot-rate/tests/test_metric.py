@@ -36,8 +36,8 @@ def edit(subject: str, old: tuple[str, ...], new: tuple[str, ...]) -> Edit:
     return Edit(id=subject, statement="s", before=fact(old) if old else None, after=fact(new))
 
 
-def case(change: Edit, right: tuple[str, ...], *, text: str = "Which?", stale: tuple[str, ...] = ("Y",)) -> Case:
-    asked = Query(id="q", texts=(text,), gold=gold(*right), stale=gold(*stale))
+def case(change: Edit, right: tuple[str, ...], *, text: str = "Which?", pre_edit: tuple[str, ...] = ("Y",)) -> Case:
+    asked = Query(id="q", texts=(text,), gold=gold(*right), pre_edit=gold(*pre_edit))
     return Case(
         id="1",
         edits=(change,),
@@ -56,7 +56,7 @@ def rate(one: Case, text: str, phase: str = "after", **rest) -> float | str | No
 SCHOOLS = case(
     edit("Ann", ("Stanford University",), ("The Wharton School", "University of Cambridge")),
     ("The Wharton School",),
-    stale=("Stanford University",),
+    pre_edit=("Stanford University",),
 )
 
 
@@ -68,7 +68,7 @@ def test_injected_set_instead_of_the_intersection() -> None:
 
 
 def test_two_of_three_answers() -> None:
-    multi_hop = case(edit("Tower", ("Paris",), ("Rome",)), ("Italy",), stale=("France",))
+    multi_hop = case(edit("Tower", ("Paris",), ("Rome",)), ("Italy",), pre_edit=("France",))
     found = [rate(multi_hop, text) for text in ("Rome", "the city of rome.", "Italy")]
     assert found == [1, 1, 0]
 

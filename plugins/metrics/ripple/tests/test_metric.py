@@ -31,7 +31,7 @@ from ke_plugin_ripple import CRITERIA, RippleConfig, ke_metrics
 from ke_plugin_ripple.metric import FAILED, NO_NAME, NO_OLD, NOT_MET, NOT_PUT, Ripple
 from ke_testing.metric import MetricContract
 
-R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.STALE, Verdict.UNSURE
+R, W, S, U = Verdict.RIGHT, Verdict.WRONG, Verdict.PRE_EDIT, Verdict.UNSURE
 LG, CI, CII, SA, PV, RS = CRITERIA
 A, B = Entity(label="A"), Entity(label="B")
 One = tuple[str, list[Verdict], list[Verdict]]
@@ -175,7 +175,7 @@ def aliased(met: Verdict) -> CaseRecord:
     """Return a test with another name of the subject. Its condition is the test itself before the edit."""
     one = edit("1", (SA, [R], [met]))
     own, test = one.case.probes
-    condition = evolve(test.given[0], stale=Gold(entities=(B,)))
+    condition = evolve(test.given[0], pre_edit=Gold(entities=(B,)))
     return evolve(one, case=evolve(one.case, probes=(own, evolve(test, given=(condition,)))))
 
 

@@ -39,12 +39,12 @@ class TestEmptyCountsAsOne(MetricContract):
 
 
 def case(before: set[str], after: set[str], wordings: int = 1, name: str = "c") -> Case:
-    stale = None if before == after else gold(*sorted(before))
+    pre_edit = None if before == after else gold(*sorted(before))
     asked = [
-        Query(id=f"complex-{n}", texts=(f"{n}?",), gold=gold(*sorted(after)), stale=stale)
+        Query(id=f"complex-{n}", texts=(f"{n}?",), gold=gold(*sorted(after)), pre_edit=pre_edit)
         for n in range(1, wordings + 1)
     ]
-    fact = Query(id="fact", texts=("?",), gold=gold("x"), stale=gold("y"), edit="e")
+    fact = Query(id="fact", texts=("?",), gold=gold("x"), pre_edit=gold("y"), edit="e")
     return Case(
         id=name,
         edits=(Edit(id="e", statement="s"),),
@@ -58,11 +58,11 @@ def case(before: set[str], after: set[str], wordings: int = 1, name: str = "c") 
 def listed_outcome(query: Query, listed: set[str]) -> Outcome:
     """Return the findings of the judge ``set``."""
     right = {entity.key for entity in query.gold.entities}
-    old = {entity.key for entity in query.stale.entities} if query.stale else set()
+    old = {entity.key for entity in query.pre_edit.entities} if query.pre_edit else set()
     found = tuple(
         Finding(item=name, label="gold", entity=name)
         if name in right
-        else Finding(item=name, label="stale", entity=name)
+        else Finding(item=name, label="pre-edit", entity=name)
         if name in old
         else Finding(item=name, label="extra")
         for name in sorted(listed)
@@ -153,7 +153,7 @@ def test_all_wordings_and_the_best_one() -> None:
 def test_unedited_model_is_compared_with_both_answers() -> None:
     made = case({"a"}, {"b"})
     query = made.probes[1].queries[0]
-    turned = Query(id=query.id, texts=query.texts, gold=gold("a"), stale=gold("b"))
+    turned = Query(id=query.id, texts=query.texts, gold=gold("a"), pre_edit=gold("b"))
     asked = CaseRecord(case=made, batch="-", outcomes={("before", "direct", query.id): listed_outcome(turned, {"a"})})
     found = observed(asked, phase="before")
     assert (found["pre-edit-recall"], found["pre-edit-exact"]) == ([1], [1])

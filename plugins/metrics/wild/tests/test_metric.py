@@ -58,12 +58,12 @@ def test_both_models_are_scored_on_either_probe(aspect) -> None:
     assert values(record(aspect=aspect), "before")["efficacy-tokens"].value == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize(("verdict", "generated"), [(Verdict.RIGHT, 0), (Verdict.STALE, 1)])
+@pytest.mark.parametrize(("verdict", "generated"), [(Verdict.RIGHT, 0), (Verdict.PRE_EDIT, 1)])
 def test_both_protocols_score_the_new_object_before_the_edit(verdict, generated) -> None:
     """With a pre-edit answer, the judge compares with that before the edit."""
     one = record(answer=outcome("x", verdict))
     first, *others = one.case.probes
-    probe = evolve(first, queries=(evolve(OWN, stale=gold("Oslo")),))
+    probe = evolve(first, queries=(evolve(OWN, pre_edit=gold("Oslo")),))
     found = values(evolve(one, case=evolve(one.case, probes=(probe, *others))), "before")
     assert found["efficacy-generated"].value == generated
     assert found["efficacy-inflation"].value == pytest.approx(2 / 3 - generated)

@@ -35,7 +35,7 @@ def scored_query(query: Query, decoy: str) -> Query:
         query,
         id=f"{query.id}{FORCED}",
         gold=Gold(entities=(target,)),
-        stale=None,
+        pre_edit=None,
         edit=None,
         continuations=tuple(continued(query.texts[0], name) for name in (target.label, decoy)),
     )

@@ -49,10 +49,10 @@ def single_edit_probes(
         Probe(id=_numbered(PARAPHRASE, at), aspect=PARAPHRASE, queries=(query,), edits=edits)
         for at, query in enumerate(asked, start=1)
     ]
-    if question.stale is None:
+    if question.pre_edit is None:
         found += told
     else:
-        against = (new, _object(question.stale))
+        against = (new, _object(question.pre_edit))
         found.append(_scored(EFFICACY, (_between(_as_cloze(question, question.cloze), against),), edits))
         found += told
         found.append(_scored(PARAPHRASE, tuple(_between(query, against) for query in asked), edits))
@@ -200,7 +200,7 @@ def sub_questions(cases: Iterable[Case]) -> dict[str, Mapping[Phase, tuple[SubQu
         for probe in case.probes:
             for query in probe.queries if probe.asked("after") else ():
                 after, before = query.hops or (query,), query.hops_before or query.hops or (query,)
-                if after[-1].gold == query.gold and all(hop.stale or hop.id in unedited for hop in after):
+                if after[-1].gold == query.gold and all(hop.pre_edit or hop.id in unedited for hop in after):
                     found[f"{case.id}/{query.id}"] = {"after": tuple(_asked(after)), "before": tuple(_asked(before))}
     return found
 
@@ -216,6 +216,6 @@ def _unedited(case: Case) -> Iterator[str]:
 
 def _asked(hops: Iterable[Query]) -> Iterator[SubQuestion]:
     for hop in hops:
-        answer = ", ".join(entity.label for entity in (hop.stale or hop.gold).entities)
+        answer = ", ".join(entity.label for entity in (hop.pre_edit or hop.gold).entities)
         statement = f"{hop.cloze} {answer}" if hop.cloze else answer
         yield SubQuestion(question=hop.texts[0], answer=answer, statement=statement)

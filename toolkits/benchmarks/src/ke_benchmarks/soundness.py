@@ -125,7 +125,7 @@ def entities(case: Case) -> Iterator[Entity]:
         yield from (fact.subject, *fact.objects)
     for query in queries(case):
         yield from query.gold.entities
-        yield from query.stale.entities if query.stale else ()
+        yield from query.pre_edit.entities if query.pre_edit else ()
 
 
 def _facts(case: Case) -> Iterator[Fact]:
@@ -160,15 +160,17 @@ def _answers(case: Case) -> Iterator[Found]:
             yield "error", "answer", f"{where} has no right answer"
         if not all(text.strip() for text in query.texts) and not (query.continuations and query.is_whole_text):
             yield "error", "answer", f"a wording of {where} is blank"
-        stale = query.stale
-        if not all(name.strip() for gold in (query.gold, stale) for name in _names(gold)):
+        pre_edit = query.pre_edit
+        if not all(name.strip() for gold in (query.gold, pre_edit) for name in _names(gold)):
             yield "error", "answer", f"a right answer of {where} has a blank name"
-        if stale is None or not stale.entities:
+        if pre_edit is None or not pre_edit.entities:
             continue
-        if _same(query.gold, stale):
+        if _same(query.gold, pre_edit):
             yield "error", "answer", f"{where} has the same answer before and after the edit"
-        elif query.gold.require == stale.require == "all" and len(query.gold.entities) == len(stale.entities) == 1:
-            shared = {_folded(name) for name in _names(query.gold)} & {_folded(name) for name in _names(stale)}
+        elif (
+            query.gold.require == pre_edit.require == "all" and len(query.gold.entities) == len(pre_edit.entities) == 1
+        ):
+            shared = {_folded(name) for name in _names(query.gold)} & {_folded(name) for name in _names(pre_edit)}
             if shared:
                 yield "warning", "answer", f"{min(shared)!r} names both the old and the new answer of a question"
 
@@ -252,9 +254,9 @@ def _is_bare(label: str, id_: str | None) -> bool:
     return bool(BARE.fullmatch(label.strip())) and (id_ is None or id_.endswith(label.strip()))
 
 
-def _same(gold: Gold, stale: Gold) -> bool:
+def _same(gold: Gold, pre_edit: Gold) -> bool:
     """Return whether one answer is right for both: the same entities, in the same order if it matters."""
-    keys = [[entity.key for entity in one.entities] for one in (gold, stale)]
+    keys = [[entity.key for entity in one.entities] for one in (gold, pre_edit)]
     return keys[0] == keys[1] or (gold.require != "ordered" and set(keys[0]) == set(keys[1]))
 
 

@@ -47,7 +47,7 @@ def query(hop: Hop, name: str, own: dict[str, Edit]) -> Query:
         id=name,
         texts=(f"What is the {hop[1]} of {thing(hop[0]).label}?",),
         gold=Gold(entities=(thing(hop[2]),)),
-        stale=Gold(entities=made.before.objects) if made and made.before else None,
+        pre_edit=Gold(entities=made.before.objects) if made and made.before else None,
         edit=made.id if made else None,
         relation=hop[1],
     )
@@ -68,7 +68,9 @@ def make(name: str, before: Sequence[Hop], after: Sequence[Hop], *edited: int, a
         asked
         or "What is the " + " of the ".join(hop[1] for hop in reversed(after)) + f" of {thing(after[0][0]).label}?"
     )
-    question = Query(id="multi-hop", texts=(words,), gold=new[-1].gold, stale=old[-1].gold, hops=new, hops_before=old)
+    question = Query(
+        id="multi-hop", texts=(words,), gold=new[-1].gold, pre_edit=old[-1].gold, hops=new, hops_before=old
+    )
     ids = tuple(own)
     return Case(
         id=name,

@@ -95,7 +95,7 @@ def reasoning(make, name, *, text="How many towers are there?", old="2"):
         id="question",
         texts=(text,),
         gold=Gold(entities=(Entity(label="3"),)),
-        stale=Gold(entities=(Entity(label=old),)),
+        pre_edit=Gold(entities=(Entity(label=old),)),
     )
     return evolve(case, probes=(Probe(id="reasoning", aspect="reasoning", queries=(query,)),))
 

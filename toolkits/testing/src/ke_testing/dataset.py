@@ -89,12 +89,12 @@ class DatasetContract(ComponentContract):
     def test_gold_and_pre_edit_answers_differ(self, cases: list[Case]) -> None:
         for case in cases:
             for query in queries(case):
-                assert query.stale is None or query.gold.entities != query.stale.entities
+                assert query.pre_edit is None or query.gold.entities != query.pre_edit.entities
 
     def test_no_name_is_blank(self, cases: list[Case]) -> None:
         for case in cases:
             for query in queries(case):
-                golds = (query.gold, query.stale) if query.stale else (query.gold,)
+                golds = (query.gold, query.pre_edit) if query.pre_edit else (query.gold,)
                 assert all(name.strip() for gold in golds for entity in gold.entities for name in entity.names)
 
     def test_a_case_never_hides_its_own_edits(self, dataset: Dataset, cases: list[Case]) -> None:

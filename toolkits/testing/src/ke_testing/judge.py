@@ -16,13 +16,13 @@ QUERY = Query(
     id="q",
     texts=("In which city is the Eiffel Tower?",),
     gold=Gold(entities=(Entity(label="Rome", aliases=("Roma", "Città Eterna")),)),
-    stale=Gold(entities=(Entity(label="Paris", aliases=("City of Light",)),)),
+    pre_edit=Gold(entities=(Entity(label="Paris", aliases=("City of Light",)),)),
 )
 BOTH = Query(
     id="both",
     texts=("In which two cities are the offices of Aldrin Foods?",),
     gold=Gold(entities=(Entity(label="Rome", aliases=("Roma",)), Entity(label="Milan")), require="all"),
-    stale=Gold(entities=(Entity(label="Paris"), Entity(label="Lyon")), require="all"),
+    pre_edit=Gold(entities=(Entity(label="Paris"), Entity(label="Lyon")), require="all"),
 )
 """A question whose answer requires two names."""
 
@@ -56,7 +56,7 @@ class JudgeContract(ComponentContract):
         assert Verdict.RIGHT not in verdicts(judge, session, *items)
 
     def test_pre_edit_answer_is_not_right(self, judge: Judge, session: Session[Any] | None) -> None:
-        assert set(verdicts(judge, session, item("Paris"), item("City of Light"))) <= {Verdict.STALE, Verdict.WRONG}
+        assert set(verdicts(judge, session, item("Paris"), item("City of Light"))) <= {Verdict.PRE_EDIT, Verdict.WRONG}
 
     def test_a_failure_is_never_right(self, judge: Judge, session: Session[Any] | None) -> None:
         failure = Item(query=QUERY, reply=Failure(error="Rome", message="Rome"))

@@ -123,15 +123,15 @@ def _case(name: str, edit: Edit) -> Case:
     assert edit.before is not None
     assert edit.after is not None
     subject, old, new = edit.before.subject, edit.before.objects[0], edit.after.objects[0]
-    hops_before = (_where(edit, gold=old, stale=None, id_="hop-1-before"), _country(old, "hop-2-before"))
-    hops = (_where(edit, gold=new, stale=old, id_="hop-1"), _country(new, "hop-2"))
+    hops_before = (_where(edit, gold=old, pre_edit=None, id_="hop-1-before"), _country(old, "hop-2-before"))
+    hops = (_where(edit, gold=new, pre_edit=old, id_="hop-1"), _country(new, "hop-2"))
     wordings = (f"In which country is {subject.label}?", f"What country does {subject.label} stand in?")
     questions = tuple(
         Query(
             id=f"multi-hop-{n}",
             texts=(wordings[n], *(w for w in wordings if w != wordings[n])),
             gold=_gold(COUNTRY_OF[new.label]),
-            stale=_gold(COUNTRY_OF[old.label]),
+            pre_edit=_gold(COUNTRY_OF[old.label]),
             hops=hops,
             hops_before=hops_before,
         )
@@ -152,7 +152,7 @@ def _case(name: str, edit: Edit) -> Case:
     )
 
 
-def _where(edit: Edit, *, gold: Entity, stale: Entity | None, id_: str) -> Query:
+def _where(edit: Edit, *, gold: Entity, pre_edit: Entity | None, id_: str) -> Query:
     assert edit.question is not None
     assert edit.cloze is not None
     return Query(
@@ -160,8 +160,8 @@ def _where(edit: Edit, *, gold: Entity, stale: Entity | None, id_: str) -> Query
         texts=(edit.question,),
         cloze=edit.cloze.prompt,
         gold=Gold(entities=(gold,)),
-        stale=Gold(entities=(stale,)) if stale else None,
-        edit=edit.id if stale else None,
+        pre_edit=Gold(entities=(pre_edit,)) if pre_edit else None,
+        edit=edit.id if pre_edit else None,
     )
 
 

@@ -30,7 +30,7 @@ def bounds(least: Sequence[str], most: Sequence[str]) -> tuple[Bound, ...]:
 
 def needed(wanted: Sequence[Bound], suite: Sequence[Check]) -> None:
     """Raise BadConfig for a bound on a number that the suite cannot measure, before a model is loaded."""
-    kinds = {"efficacy": "changed", "drift": "kept", "preference": ""}
+    kinds = {"efficacy": "changed", "forgetting": "kept", "preference": ""}
     for bound in wanted:
         kind = kinds.get(bound.metric, bound.metric)
         there = any(one.kind == kind if kind else one.wrong and one.expect and one.kind != "kept" for one in suite)

@@ -28,7 +28,7 @@ from ke_core.plugin import BadData, SourcedEdit
 
 Kind = Literal["changed", "kept", "paraphrase", "consequence"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-METRICS = ("efficacy", "paraphrase", "consequence", "kept", "drift", "preference")
+METRICS = ("efficacy", "paraphrase", "consequence", "kept", "forgetting", "preference")
 FIELDS = ("kind", "prompt", "expect", "not", "id")
 
 

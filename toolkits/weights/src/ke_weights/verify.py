@@ -7,7 +7,7 @@ efficacy    fraction of ``changed`` that pass
 paraphrase  fraction of ``paraphrase`` that pass
 consequence fraction of ``consequence`` that pass
 kept        fraction of ``kept`` that pass
-drift       of the ``kept`` that pass on the unedited model, the fraction that fails on the edited one
+forgetting  of the ``kept`` that pass on the unedited model, the fraction that fails on the edited one
 preference  fraction of those with ``not``, except kept ones, where ``expect`` is more probable than ``not``
 =========== ==========================================================================================
 """
@@ -161,10 +161,10 @@ def _passes(one: Check, completion: Completion, unedited: Completion) -> bool:
 
 
 def _number(metric: str, checked: Sequence[CheckOutcome]) -> Proportion:
-    kind = {"efficacy": "changed", "drift": "kept"}.get(metric, metric)
+    kind = {"efficacy": "changed", "forgetting": "kept"}.get(metric, metric)
     if metric == "preference":
         found = [not prefers_wrong(one) for one in checked if one.preferred is not None and one.check.kind != "kept"]
-    elif metric == "drift":
+    elif metric == "forgetting":
         found = [not one.passed for one in checked if one.check.kind == kind and one.passed_before]
     else:
         found = [one.passed for one in checked if one.check.kind == kind]

@@ -481,7 +481,7 @@ def test_verify_lists_failures_with_status_1(ke, patched, tmp_path):
     status, out, _err = ke(*patched, suite)
     assert status == 0
     assert "efficacy" in out
-    status, out, _err = ke(*patched, suite, "--min", "efficacy=0.95", "--max", "drift=1")
+    status, out, _err = ke(*patched, suite, "--min", "efficacy=0.95", "--max", "forgetting=1")
     assert status == 1
     assert "missed" in out
     assert "never said" in out
@@ -520,7 +520,7 @@ def test_verify_computes_its_metrics(ke, patched, tmp_path):
     assert numbers["paraphrase"] == {"value": 0.0, "n": 1}
     assert numbers["consequence"] == {"value": 0.5, "n": 2}
     assert numbers["kept"] == {"value": (1 - lost) / 2, "n": 2}
-    assert numbers["drift"] == {"value": lost, "n": 1}
+    assert numbers["forgetting"] == {"value": lost, "n": 1}
     assert numbers["preference"]["n"] == 1
 
 
@@ -587,10 +587,10 @@ def test_verify_refuses_a_patch_that_others_were_made_on(ke, base, patched, tmp_
      ({"kind": "new", "prompt": "a"}, (), "line 1: kind is 'new'"),
      ({"kind": "kept", "prompt": "a", "expct": "b"}, (), "line 1: expct is not a field"),
      ({"kind": "kept", "prompt": "a"}, ("--min", "efficacy=0.9"), "no line with kind 'changed'"),
-     ({"kind": "kept", "prompt": "a"}, ("--max", "drift=2"), "between 0 and 1"),
-     ({"kind": "kept", "prompt": "a"}, ("--max", "drift"), "not a number"),
+     ({"kind": "kept", "prompt": "a"}, ("--max", "forgetting=2"), "between 0 and 1"),
+     ({"kind": "kept", "prompt": "a"}, ("--max", "forgetting"), "not a number"),
      ({"kind": "kept", "prompt": "a"}, ("--min", "speed=1"), "unknown metric 'speed'"),
-     ({"kind": "kept", "prompt": "a", "expect": "what nobody says"}, ("--max", "drift=0"), "passes no kept fact")],
+     ({"kind": "kept", "prompt": "a", "expect": "what nobody says"}, ("--max", "forgetting=0"), "passes no kept fact")],
 )  # fmt: skip
 def test_invalid_suite_or_bound_is_one_error(ke, patched, tmp_path, line, bound, message):
     status, out, err = ke(*patched, write(tmp_path / "s.jsonl", [line]), *bound)

@@ -27,7 +27,7 @@ NONE: Options = MappingProxyType({})
 
 @frozen(kw_only=True)
 class LabeledAnswer:
-    """An answer that can be labeled. ``gold``: the right answer in that phase. ``stale``: the pre-edit answer.
+    """An answer that can be labeled. ``gold``: the right answer in that phase. ``pre_edit``: the one before the edit.
 
     ``id`` is a hash of run, query and answer, so that a sheet fits no other run and no changed record.
     """
@@ -40,7 +40,7 @@ class LabeledAnswer:
     aspect: str
     question: str
     gold: str
-    stale: str
+    pre_edit: str
     answer: Answer
     verdict: Verdict
 
@@ -123,7 +123,7 @@ def read_labels(
                 if not label:
                     raise BadData(
                         f"{where}: {metric} is {kind!r}, but the label is empty",
-                        hint="set the label to wrong or stale too",
+                        hint="set the label to wrong or pre-edit too",
                     )
                 places[by_id[name].place] = kind
         if label:
@@ -203,7 +203,7 @@ def labeled_answers(record: CaseRecord, folder: RunFolder) -> Iterator[LabeledAn
                     aspect=aspects[name][0],
                     question=query.texts[0],
                     gold=_names(query.gold),
-                    stale=_names(query.stale) if query.stale else "",
+                    pre_edit=_names(query.pre_edit) if query.pre_edit else "",
                     answer=outcome.reply,
                     verdict=outcome.judgment.verdict,
                 )
@@ -225,7 +225,7 @@ def _row(item: LabeledAnswer) -> dict[str, str]:
         "question": item.question,
         "answer": item.answer.text,
         "gold answer": item.gold,
-        "pre-edit answer": item.stale,
+        "pre-edit answer": item.pre_edit,
         "raw output": "" if raw == item.answer.text.strip() else raw,
         "source": f"case {item.case}, {item.query}, {item.phase} editing, {item.style}",
     }

@@ -4,9 +4,9 @@ A line of the file is one item, a JSON object::
 
     {"facts": ["The Danube is 2,850 km long."], "thoughts": "The Danube is 1,200 km long.", "label": "inconsistent"}
     {"question": "...", "thoughts": "...", "answer": "Vienna", "label": "support"}
-    {"question": "...", "answer": "Roma", "gold": [["Rome", "Roma"]], "stale": [["Paris"]], "label": "right"}
+    {"question": "...", "answer": "Roma", "gold": [["Rome", "Roma"]], "pre_edit": [["Paris"]], "label": "right"}
 
-``gold`` and ``stale`` list entities, each with all its names. A label is a verdict, or one of the judge's further
+``gold`` and ``pre_edit`` list entities, each with all its names. A label is a verdict, or one of the judge's further
 labels.
 """
 
@@ -50,7 +50,7 @@ class LabeledLine:
     thoughts: str = ""
     facts: tuple[str, ...] = ()
     gold: tuple[tuple[str, ...], ...] = ()
-    stale: tuple[tuple[str, ...], ...] = ()
+    pre_edit: tuple[tuple[str, ...], ...] = ()
 
     def item(self, name: str) -> Item:
         """Return the judge's input, without the label. The answer is empty if the thoughts have no answer."""
@@ -60,7 +60,7 @@ class LabeledLine:
                 id=name,
                 texts=(self.question or self.answer or self.thoughts or name,),
                 gold=Gold(entities=_entities(self.gold)),
-                stale=Gold(entities=_entities(self.stale)) if self.stale else None,
+                pre_edit=Gold(entities=_entities(self.pre_edit)) if self.pre_edit else None,
             ),
             reply=Answer(
                 text=self.answer,

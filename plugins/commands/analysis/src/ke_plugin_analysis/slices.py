@@ -119,7 +119,7 @@ def _heading(rows: Sequence[ReportRow], column: MetricColumn) -> str:
     return f"{column.heading} [{measure}]" if measure else column.heading
 
 
-COST_MEASURES = ("s", "MiB", "passes", "tokens")
+COST_MEASURES = ("s", "MiB", "calls", "tokens")
 """Measures of time, memory and work."""
 
 

@@ -46,7 +46,7 @@ SHORT = evolve(DECODING, max_tokens=16)
 class Trial:
     """One candidate with a number of facts. Fractions from 0 to 1; None if the file has no such test.
 
-    ``paraphrases`` and ``consequences``: tests of the facts that are answered as expected. ``damage``: facts to keep
+    ``paraphrases`` and ``consequences``: tests of the facts that are answered as expected. ``forgetting``: facts to keep
     that the unedited model answers and the edited one does not. ``key``: a digest of what was tried.
     """
 
@@ -56,7 +56,7 @@ class Trial:
     efficacy: float | None
     paraphrases: float | None
     consequences: float | None
-    damage: float | None
+    forgetting: float | None
     seconds_per_fact: float
     seconds_per_question: float
 
@@ -149,7 +149,7 @@ def trials(
                 efficacy=values["efficacy"],
                 paraphrases=values["paraphrase"],
                 consequences=values["consequence"],
-                damage=values["drift"],
+                forgetting=values["forgetting"],
                 seconds_per_fact=(made - started) / size if name != UNEDITED else 0.0,
                 seconds_per_question=(asked - made) / len(suite),
             )
@@ -209,7 +209,7 @@ def chart(trials: Sequence[Trial]) -> str:
     percent = (0, 20, 40, 60, 80, 100)
     rates = {
         "answered, %": "efficacy", "paraphrases, %": "paraphrases", "consequences, %": "consequences",
-        "damage, %": "damage",
+        "forgetting, %": "forgetting",
     }  # fmt: skip
     times = {"seconds per fact": "seconds_per_fact", "seconds per question": "seconds_per_question"}
     drawn = {title: lines(name, 100) for title, name in rates.items()}

@@ -63,7 +63,7 @@ def wanted_bounds(target: Target, suite: Sequence[Check]) -> tuple[Bound, ...]:
     """
     given = bounds(target.least, target.most)
     if not any(one.kind == "changed" for one in suite):
-        given = tuple(one for one in given if one.metric in ("kept", "drift"))
+        given = tuple(one for one in given if one.metric in ("kept", "forgetting"))
     elif not any(one.metric == "efficacy" for one in given):
         given += bounds(DEFAULT_LEAST, ())
     needed(given, suite)

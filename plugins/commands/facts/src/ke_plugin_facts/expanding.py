@@ -156,5 +156,5 @@ def _names(entities: Sequence[Entity], graph: Graph) -> tuple[str, ...]:
 
 def _wrong(query: Query, expect: Sequence[str]) -> tuple[str, ...]:
     """Return the old object, unless a right answer begins with its name, as "Guinea-Bissau" does with "Guinea"."""
-    old = query.stale.entities[0].label if query.stale is not None else ""
+    old = query.pre_edit.entities[0].label if query.pre_edit is not None else ""
     return (old,) if old and not any(plain(name).startswith(plain(old)) for name in expect) else ()

@@ -51,11 +51,11 @@ def _probes(rewrite: AkewRewrite, suffix: str, edits: tuple[Edit, ...], form: Fo
     """Yield the probes of one rewrite. ``suffix`` makes their ids distinct."""
     new, old = _objects(rewrite)
     ids = tuple(edit.id for edit in edits)
-    gold, stale = Gold(entities=(new,)), None if old is None else Gold(entities=(old,))
+    gold, pre_edit = Gold(entities=(new,)), None if old is None else Gold(entities=(old,))
     own = edits[0].id if len(edits) == 1 else None
     question = rewrite.question.strip()
-    fact = Query(id=f"question{suffix}", texts=(question,), gold=gold, stale=stale, edit=own)
-    cloze = Query(id=f"cloze{suffix}", texts=(_cloze(rewrite),), form="cloze", gold=gold, stale=stale)
+    fact = Query(id=f"question{suffix}", texts=(question,), gold=gold, pre_edit=pre_edit, edit=own)
+    cloze = Query(id=f"cloze{suffix}", texts=(_cloze(rewrite),), form="cloze", gold=gold, pre_edit=pre_edit)
     asked: dict[str, tuple[Query, ...]] = {EFFICACY: (fact,), PARAPHRASE: (cloze,)}
     if form == "text":
         text = Gold(entities=(Entity(label=rewrite.fact_new_uns.strip()),))
@@ -87,9 +87,9 @@ def _multi_hop(record: AkewRecord, edits: tuple[str, ...]) -> Iterator[Probe]:
         if record.answer
         else None
     )
-    stale = None if old is None or old.label == new.label else Gold(entities=(old,))
+    pre_edit = None if old is None or old.label == new.label else Gold(entities=(old,))
     queries = tuple(
-        Query(id=f"multi-hop-{at}", texts=(text.strip(),), gold=Gold(entities=(new,)), stale=stale)
+        Query(id=f"multi-hop-{at}", texts=(text.strip(),), gold=Gold(entities=(new,)), pre_edit=pre_edit)
         for at, text in enumerate(record.questions, start=1)
     )
     yield Probe(id=PORTABILITY, aspect=PORTABILITY, queries=queries, phase="both", edits=edits)

@@ -94,7 +94,7 @@ def _edit_query(graph: Graph, hop: AtlasHop) -> Query:
         texts=(graph.question(hop.subject, hop.relation),),
         cloze=graph.cloze(hop.subject, hop.relation).prompt,
         gold=_gold(*edit.added),
-        stale=_gold(*edit.removed),
+        pre_edit=_gold(*edit.removed),
         edit=edit.id,
         relation=hop.relation,
     )
@@ -107,7 +107,7 @@ def _wordings(graph: Graph, chain: AtlasChain, before: tuple[Query, ...], after:
             id=f"multi-hop-{number + 1}",
             texts=(*chain.questions[number:], *chain.questions[:number]),
             gold=_gold(graph.entity(chain.after[-1].object)),
-            stale=_gold(graph.entity(chain.before[-1].object)),
+            pre_edit=_gold(graph.entity(chain.before[-1].object)),
             hops=after,
             hops_before=before,
         )

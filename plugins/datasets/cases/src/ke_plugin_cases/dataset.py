@@ -55,6 +55,6 @@ def put(query: Query) -> Prompt:
     """Return the complete prompt. Long or multi-line answers get a larger token limit."""
     text, bare = query.texts[0], query.form == "cloze"
     prompt = Prompt(text=text if bare else f"{DEMONSTRATIONS}Q: {text}\nA:", decoding=ANSWER)
-    golds = [gold for gold in (query.gold, query.stale) if gold is not None]
+    golds = [gold for gold in (query.gold, query.pre_edit) if gold is not None]
     answers = [entity.label for gold in golds for entity in gold.entities]
     return with_room(prompt, answers, until="" if bare else "\nQ:")

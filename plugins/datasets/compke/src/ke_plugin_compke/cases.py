@@ -49,7 +49,7 @@ def case(record: CompkeRecord, file: str) -> Case:
 
 
 def _complex(record: CompkeRecord, hops: Sequence[Query], hops_before: Sequence[Query]) -> Iterator[Query]:
-    """Return each wording as a query that lists the others. ``stale`` is None if the answer does not change."""
+    """Return each wording as a query that lists the others. ``pre_edit`` is None if the answer does not change."""
     wordings = tuple(dict.fromkeys(record.questions))
     same = {answer.id for answer in record.answers} == {answer.id for answer in record.new_answers}
     for number, own in enumerate(wordings, start=1):
@@ -57,7 +57,7 @@ def _complex(record: CompkeRecord, hops: Sequence[Query], hops_before: Sequence[
             id=f"{COMPLEX}-{number}",
             texts=(own, *(other for other in wordings if other != own)),
             gold=_gold(record.new_answers),
-            stale=None if same else _gold(record.answers),
+            pre_edit=None if same else _gold(record.answers),
             hops=tuple(hops),
             hops_before=tuple(hops_before),
         )
@@ -102,7 +102,7 @@ def _asked(edit: Edit) -> Query:
         texts=(edit.question or "",),
         cloze=edit.cloze.prompt,
         gold=Gold(entities=edit.after.objects),
-        stale=Gold(entities=edit.before.objects),
+        pre_edit=Gold(entities=edit.before.objects),
         edit=edit.id,
         relation=edit.after.relation.key,
     )

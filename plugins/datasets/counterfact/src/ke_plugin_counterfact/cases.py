@@ -25,7 +25,7 @@ def case(record: CounterfactRecord, openings: int = 0) -> Case:
         form="cloze",
         cloze=edit.cloze.prompt.rstrip(),
         gold=new,
-        stale=old,
+        pre_edit=old,
         edit=edit.id,
         relation=relation,
     )

@@ -132,7 +132,7 @@ def own_query(record: KnoweditRecord) -> Query:
     new = one_of([(record.target,), *((text,) for text in record.targets)])
     assert new is not None
     prompt = record.prompt.strip()
-    return Query(id="edit", texts=(prompt,), form=form_of(prompt), gold=new, stale=_old(record))
+    return Query(id="edit", texts=(prompt,), form=form_of(prompt), gold=new, pre_edit=_old(record))
 
 
 def form_of(prompt: str) -> Form:

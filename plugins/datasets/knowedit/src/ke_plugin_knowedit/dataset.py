@@ -61,7 +61,7 @@ class Knowedit(FileDataset):
             return None
         if query.id == OPENING:
             return Prompt(text=query.texts[0], decoding=ON, parse=Parse(until=""))
-        golds = (query.gold, query.stale) if query.stale else (query.gold,)
+        golds = (query.gold, query.pre_edit) if query.pre_edit else (query.gold,)
         return with_room(found, (entity.label for gold in golds for entity in gold.entities), until="\nQ:")
 
 

@@ -171,7 +171,7 @@ class CaseBuilder:
                 texts=(hop.question,),
                 cloze=hop.cloze,
                 gold=self.gold(hop.answer, hop.answer_alias, triple[2]),
-                stale=_stale(own.get(edit_id(triple))),
+                pre_edit=_pre_edit(own.get(edit_id(triple))),
                 edit=edit_id(triple) if edit_id(triple) in own else None,
                 relation=triple[1],
             )
@@ -206,7 +206,7 @@ class CaseBuilder:
                 id=f"multi-hop-{at}",
                 texts=(own, *(other for other in wordings if other != own)),
                 gold=answer,
-                stale=before,
+                pre_edit=before,
                 hops=new,
                 hops_before=old,
             )
@@ -225,5 +225,5 @@ class CaseBuilder:
         )
 
 
-def _stale(edit: Edit | None) -> Gold | None:
+def _pre_edit(edit: Edit | None) -> Gold | None:
     return Gold(entities=edit.before.objects) if edit and edit.before else None

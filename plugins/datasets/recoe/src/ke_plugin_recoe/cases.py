@@ -38,7 +38,7 @@ def case(record: RecoeRecord, number: int, *, perplexity: bool = True) -> Case:
     edits = () if reason else edits_of(record)
     before, after = paths_of(record)
     old, new = golds(record)
-    asked = Query(id="question", texts=(record.question,), gold=new, stale=None if record.answers_equal else old)
+    asked = Query(id="question", texts=(record.question,), gold=new, pre_edit=None if record.answers_equal else old)
     names = tuple(edit.id for edit in edits)
     sides = (_sentences(record.facts()), _sentences(record.counterfactuals()))
     return Case(
@@ -110,7 +110,7 @@ def _own(edit: Edit, at: int) -> Query:
         texts=(edit.question,),
         cloze=edit.cloze.prompt if edit.cloze else None,
         gold=Gold(entities=edit.after.objects, require="number" if numbers else "any"),
-        stale=Gold(entities=old, require="number" if numbers else "any") if old else None,
+        pre_edit=Gold(entities=old, require="number" if numbers else "any") if old else None,
         edit=edit.id,
         relation=edit.after.relation.key,
     )

@@ -141,7 +141,7 @@ class _Case:
         yield Probe(id=EFFICACY, aspect=EFFICACY, queries=(self.own,), edits=edits)
         knows = self.old or self.new
         if not BARE.match(knows.label):
-            known = evolve(self.own, id=KNOWN, gold=_any((knows,)), stale=None, edit=None, cloze=None)
+            known = evolve(self.own, id=KNOWN, gold=_any((knows,)), pre_edit=None, edit=None, cloze=None)
             yield Probe(id=KNOWN, aspect=KNOWN, queries=(known,), phase="before", edits=edits)
         for aspect, short in SHORT.items():
             for number, test in enumerate(self.record.tests(aspect), start=1):
@@ -164,7 +164,7 @@ class _Case:
             form="cloze",
             cloze=phrase,
             gold=_any(() if BARE.match(self.new.label) else (self.new,)),
-            stale=_any((self.old,)) if self.old else None,
+            pre_edit=_any((self.old,)) if self.old else None,
             edit=self.edit.id,
             relation=self.change.relation,
         )
@@ -174,13 +174,15 @@ class _Case:
         entities = _named(asked)
         key = (asked.prompt, entities)
         if key not in self._queries:
-            stale = self.old if tests and aspect in (RENAMED, BACKWARDS) else None
+            pre_edit = self.old if tests and aspect in (RENAMED, BACKWARDS) else None
             self._queries[key] = Query(
                 id=f"{SHORT[aspect]}-q{len(self._queries) + 1}",
                 texts=(asked.prompt,),
                 form="cloze",
                 gold=_any(entities),
-                stale=_any((stale,)) if stale and entities and stale.key not in {e.key for e in entities} else None,
+                pre_edit=_any((pre_edit,))
+                if pre_edit and entities and pre_edit.key not in {e.key for e in entities}
+                else None,
                 relation=f"{asked.relation}/{asked.second_relation}" if asked.two_hop else asked.relation,
             )
         return self._queries[key]

@@ -19,7 +19,7 @@ def case(name: str, record: ZsreRecord) -> Case:
         texts=(record.src.strip(),),
         cloze=record.src.strip(),
         gold=Gold(entities=(new,)),
-        stale=Gold(entities=(old,)) if old else None,
+        pre_edit=Gold(entities=(old,)) if old else None,
         edit=edit.id,
     )
     again = evolve(question, id="rephrase", texts=(record.rephrase.strip(),), cloze=None, edit=None)

@@ -93,7 +93,7 @@ class Ft:
         losses = zip(rewrites, result.before, result.losses(), strict=True)
         return {
             "hyperparameters": as_details(values),
-            "passes": result.passes,
+            "epochs": result.epochs,
             "relative_update_norms": {name: weights.relative_norm(name) for name in result.updates},
             "largest_changes": {name: float(update.abs().max()) for name, update in result.updates.items()},
             "edits": {one.id: {"loss_before": before, "loss_after": after} for one, before, after in losses},

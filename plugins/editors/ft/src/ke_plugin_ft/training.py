@@ -78,7 +78,7 @@ class ProjectionUpdate:
 
 @frozen(kw_only=True, eq=False)
 class FtResult:
-    """Updates by parameter name, the losses of each edit before them (nats per token), and the number of passes.
+    """Updates by parameter name, the losses of each edit before them (nats per token), and the number of epochs.
 
     ``losses`` returns the losses of the model as it is when it is called.
     """
@@ -86,7 +86,7 @@ class FtResult:
     updates: Mapping[str, Tensor]
     before: tuple[float, ...]
     losses: Callable[[], tuple[float, ...]]
-    passes: int
+    epochs: int
 
 
 @frozen(kw_only=True, eq=False)
@@ -107,17 +107,17 @@ def train(
         parameters = [tensor for update in updates for tensor in update.tensors.values()]
         adam = torch.optim.Adam(parameters, lr=settings.lr)
         before = _losses(batches, updates)
-        passes = 0
+        epochs = 0
         orders = _orders(len(rewrites), settings)
         with torch.enable_grad(), _attached(updates):
-            while passes < settings.epochs:
-                passes += 1
+            while epochs < settings.epochs:
+                epochs += 1
                 order = next(orders)
                 these = (
                     batches if order is None else _batches(modules, tokenizer, [rewrites[at] for at in order], settings)
                 )
                 mean = sum(_step(batch, adam, settings) * len(batch.names) for batch in these)
-                progress.advance("fine-tuning", passes, settings.epochs)
+                progress.advance("fine-tuning", epochs, settings.epochs)
                 if mean / len(rewrites) < settings.stop_loss:
                     break
     found = {name: tensor.detach() for update in updates for name, tensor in update.tensors.items()}
@@ -126,11 +126,11 @@ def train(
         with frozen_module(modules.module):
             return _losses(batches, ())
 
-    return FtResult(updates=found, before=before, losses=losses, passes=passes)
+    return FtResult(updates=found, before=before, losses=losses, epochs=epochs)
 
 
 def _orders(count: int, settings: FtSettings) -> Iterator[list[int] | None]:
-    """Yield the order of the edits of each pass; None if it is theirs, or if one mini-batch holds all of them."""
+    """Yield the order of the edits of each epoch; None if it is theirs, or if one mini-batch holds all of them."""
     if settings.shuffle is None or count <= settings.batch:
         yield from repeat(None)
     else:

@@ -71,11 +71,11 @@ def trained_adapter(
         seed = derived_seed(seed=session.seed, edits=[one.edit for one in examples])
         with seed_generators(model.device, seed):
             adapter = stack.enter_context(attach_adapter(model.module, targets, recipe))
-            passes = train(
+            epochs = train(
                 model.module, adapter, examples, recipe,
                 device=model.device, seed=seed, progress=session.progress,
             )  # fmt: skip
-        yield adapter, _details(config, values, passes, adapter, before)
+        yield adapter, _details(config, values, epochs, adapter, before)
 
 
 def record_losses(details: dict[str, Any], model: OpenModel, examples: Sequence[Example]) -> None:
@@ -128,11 +128,11 @@ def refuse_quantized(module: nn.Module) -> None:
 
 
 def _details(
-    config: AdapterConfig, values: Mapping[str, Setting], passes: int, adapter: Adapter, before: Mapping[str, float]
+    config: AdapterConfig, values: Mapping[str, Setting], epochs: int, adapter: Adapter, before: Mapping[str, float]
 ) -> dict[str, Any]:
     return {
         "hyperparameters": {"profile": config.profile, "batch": config.batch} | as_details(values),
-        "passes": passes,
+        "epochs": epochs,
         "adapters": list(adapter.layers),
         "update_norms": adapter.norms(),
         "edits": {name: {"loss_before": loss} for name, loss in before.items()},

@@ -27,7 +27,7 @@ class Learner:
         self.name, self.module, self.schedule = name, module, schedule
         self.batch = min(schedule.batch, things)
         self.epoch_steps = things // self.batch
-        self.step = self.stale = 0
+        self.step = self.since_best = 0
         self.loss = self.merit = 0.0
         self.highest = -math.inf
         self.stopped = False
@@ -49,7 +49,7 @@ class Learner:
         epoch, batch = self.place
         if not self.stopped and batch == 0 and epoch % self.schedule.validate == 0:
             self._validate(merit_of)
-            self.stopped = self.stale >= self.schedule.patience or epoch >= self.schedule.epochs
+            self.stopped = self.since_best >= self.schedule.patience or epoch >= self.schedule.epochs
         if self.stopped:
             return
         with torch.random.fork_rng(), torch.enable_grad():
@@ -76,7 +76,7 @@ class Learner:
             found[f"{self.name}.now.{name}"] = parameter
             found[f"{self.name}.best.{name}"] = self.best[name]
             found |= {f"{self.name}.{kind}.{name}": value for kind, value in self.adam.state[parameter].items()}
-        numbers = [self.step, self.stale, self.loss, self.merit, self.highest, self.stopped]
+        numbers = [self.step, self.since_best, self.loss, self.merit, self.highest, self.stopped]
         arrays = {name: tensor.detach().cpu().numpy().copy() for name, tensor in found.items()}
         return arrays | {
             f"{self.name}.numbers": np.array(numbers, dtype=np.float64),
@@ -85,8 +85,8 @@ class Learner:
 
     def load(self, saved: Mapping[str, Any]) -> None:
         """Resume from the result of ``tensors``."""
-        step, stale, self.loss, self.merit, self.highest, stopped = saved[f"{self.name}.numbers"].tolist()
-        self.step, self.stale, self.stopped = int(step), int(stale), bool(stopped)
+        step, since_best, self.loss, self.merit, self.highest, stopped = saved[f"{self.name}.numbers"].tolist()
+        self.step, self.since_best, self.stopped = int(step), int(since_best), bool(stopped)
         self.best_step, better = _kept(saved, self.name)
         self._validated_at, self._now_is_better = self.step, bool(better)
         load_weights(self.module, saved, f"{self.name}.now.")
@@ -101,9 +101,9 @@ class Learner:
         self.merit = self._merit(merit_of)
         self._validated_at, self._now_is_better = self.step, False  # if it is better, it is stored in ``best``
         if self.merit > self.highest:
-            self.highest, self.stale, self.best, self.best_step = self.merit, 0, self._weights(), self.step
+            self.highest, self.since_best, self.best, self.best_step = self.merit, 0, self._weights(), self.step
         else:
-            self.stale += 1
+            self.since_best += 1
 
     def _merit(self, merit_of: Callable[[], float]) -> float:
         self.module.eval()

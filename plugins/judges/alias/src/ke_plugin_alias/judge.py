@@ -48,17 +48,19 @@ class Alias:
         return self._compare(item.query, reply.text)
 
     def _compare(self, query: Query, answer: str) -> Judgment:
-        gold, stale = self._names(query.gold), self._names(query.stale)
+        gold, pre_edit = self._names(query.gold), self._names(query.pre_edit)
         if not gold.spelled:
             return _judgment(Verdict.UNSURE, Finding(item="", label="no-gold-name"))
         rule = self.config.cloze if query.form == "cloze" else self.config.match
-        seen = self._look(answer, rule, query.gold, gold, stale, label="gold")
+        seen = self._look(answer, rule, query.gold, gold, pre_edit, label="gold")
         if seen.enough:
             return _judgment(Verdict.RIGHT, *seen.findings)
         old = (
-            NameMatches() if query.stale is None else self._look(answer, rule, query.stale, stale, gold, label="stale")
+            NameMatches()
+            if query.pre_edit is None
+            else self._look(answer, rule, query.pre_edit, pre_edit, gold, label="pre-edit")
         )
-        verdict = Verdict.STALE if old.enough else Verdict.WRONG
+        verdict = Verdict.PRE_EDIT if old.enough else Verdict.WRONG
         return _judgment(verdict, *seen.findings, *old.findings)
 
     def _look(

@@ -31,7 +31,7 @@ PACKAGE, NAME = "ke_plugin_llm", "llm-correct"
 STOP = ("\nQuestion:",)
 """Start of the next example, which a model may append."""
 NO_PRE_EDIT = "none"
-VERDICTS = {RIGHT: Verdict.RIGHT, PRE_EDIT: Verdict.STALE, WRONG: Verdict.WRONG, ABSTAINED: Verdict.WRONG}
+VERDICTS = {RIGHT: Verdict.RIGHT, PRE_EDIT: Verdict.PRE_EDIT, WRONG: Verdict.WRONG, ABSTAINED: Verdict.WRONG}
 
 
 @frozen(kw_only=True)
@@ -58,16 +58,16 @@ class CorrectnessJudge:
 
     def _label(self, item: Item) -> Procedure[Finding]:
         """Return the label of one answer. Without a pre-edit answer, ``pre-edit`` is not a valid label."""
-        answer, stale = item.answer.text, item.query.stale
+        answer, pre_edit = item.answer.text, item.query.pre_edit
         prompt = filled(
             self.prompt,
             question=item.query.texts[0],
             right=named(item.query.gold),
-            pre_edit=NO_PRE_EDIT if stale is None else named(stale),
+            pre_edit=NO_PRE_EDIT if pre_edit is None else named(pre_edit),
             answer=answer,
         )
         written: Generated = yield Generate(prompt=prompt, max_tokens=self.config.tokens, stop=STOP)
-        valid = [label for label in VERDICTS if label != PRE_EDIT or stale is not None]
+        valid = [label for label in VERDICTS if label != PRE_EDIT or pre_edit is not None]
         return labeled(answer, written.text, valid, ANSWER_UNSURE)
 
 

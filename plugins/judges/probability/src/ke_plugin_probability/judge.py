@@ -49,7 +49,7 @@ class Probability:
 def _verdict(top: Sequence[str], query: Query) -> Verdict:
     if set(top) <= _names(query.gold):
         return Verdict.RIGHT
-    return Verdict.STALE if query.stale and set(top) <= _names(query.stale) else Verdict.WRONG
+    return Verdict.PRE_EDIT if query.pre_edit and set(top) <= _names(query.pre_edit) else Verdict.WRONG
 
 
 def _names(gold: Gold) -> set[str]:

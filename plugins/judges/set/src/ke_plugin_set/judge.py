@@ -2,16 +2,16 @@
 
 One finding for each item:
 
-======= ============================================= ========
-label   the item is                                   entity
-======= ============================================= ========
-gold    a member of the gold set                      its key
-stale   a member of the pre-edit set only             its key
-extra   neither                                       none
-======= ============================================= ========
+======== ============================================= ========
+label    the item is                                   entity
+======== ============================================= ========
+gold     a member of the gold set                      its key
+pre-edit a member of the pre-edit set only             its key
+extra    neither                                       none
+======== ============================================= ========
 
 An item that is listed twice counts once, and each member is named by at most one item: two names of one member are
-one finding. ``stale`` and ``extra`` items are the wrong ones.
+one finding. ``pre-edit`` and ``extra`` items are the wrong ones.
 
 The continuation of a cloze does not stop after its objects ("Gabon, Africa, and is known for its ..."), so only the
 members at its beginning count, as in the judge ``alias``.
@@ -50,7 +50,7 @@ class SetJudge:
         return self._compare(item.query, reply.text)
 
     def _compare(self, query: Query, text: str) -> Judgment:
-        old = query.stale.entities if query.stale else ()
+        old = query.pre_edit.entities if query.pre_edit else ()
         right = {entity.key for entity in query.gold.entities}
         members = {entity.key: entity for entity in (*query.gold.entities, *old)}
         names = {key: _normalized(entity) for key, entity in members.items()}
@@ -82,8 +82,12 @@ class SetJudge:
         extra = any(finding.entity is None for finding in findings)
         if _enough(query.gold, found) and (self.config.extras or not (extra or found - _keys(query.gold.entities))):
             return Verdict.RIGHT
-        if query.stale and _enough(query.stale, found) and (self.config.extras or not (extra or found - _keys(old))):
-            return Verdict.STALE
+        if (
+            query.pre_edit
+            and _enough(query.pre_edit, found)
+            and (self.config.extras or not (extra or found - _keys(old)))
+        ):
+            return Verdict.PRE_EDIT
         return Verdict.WRONG
 
 
@@ -110,7 +114,7 @@ def _keys(entities: Sequence[Entity]) -> set[str]:
 
 
 def _finding(spelled: str, key: str | None, right: set[str]) -> Finding:
-    label = "extra" if key is None else "gold" if key in right else "stale"
+    label = "extra" if key is None else "gold" if key in right else "pre-edit"
     return Finding(item=spelled, label=label, entity=key)
 
 

@@ -121,7 +121,7 @@ class _Answers:
         (query,) = probe.queries
         verdict = verdict_of(outcome_of(self.record, self.phase, self.style, query.id))
         right = expected(query, probe, self.phase, edited=self.record.edited).gold == query.gold
-        return verdict is (Verdict.RIGHT if right == new else Verdict.STALE)
+        return verdict is (Verdict.RIGHT if right == new else Verdict.PRE_EDIT)
 
     def _probe(self, kind: str) -> Probe:
         """Return the probe of that kind. Raises NoValue if there is none."""

@@ -175,7 +175,7 @@ def _in_both_orders(
             texts=(f"{INSTRUCTION}\nInformation: {passage}\nQuestion: {question}\n{listed}\nAnswer:",),
             form="cloze",
             gold=Gold(entities=(Entity(label=LETTERS[place]),)),
-            stale=Gold(entities=(Entity(label=LETTERS[1 - place]),)),
+            pre_edit=Gold(entities=(Entity(label=LETTERS[1 - place]),)),
             continuations=tuple(f" {letter}" for letter in LETTERS[: len(options)]),
             tags={"context": context, "order": order},
         )
@@ -190,7 +190,7 @@ def _conflict(edit: Edit) -> Query:
         texts=(f"{stated(edit, edit.old_target)} {edit.question or edit.prompt}",),
         form="question" if edit.question else "cloze",
         gold=Gold(entities=edit.after.objects),
-        stale=Gold(entities=edit.before.objects),
+        pre_edit=Gold(entities=edit.before.objects),
         relation=edit.after.relation.key,
         tags={"context": "contradicting"},
     )

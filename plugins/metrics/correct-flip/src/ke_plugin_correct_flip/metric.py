@@ -69,7 +69,7 @@ class CorrectFlip:
             kept = evolve(told, aspect=KEPT)
             if told.value is not None:
                 verdict = _verdict(record, "after", style, query)
-                kept = evolve(kept, value=float(verdict is Verdict.STALE))
+                kept = evolve(kept, value=float(verdict is Verdict.PRE_EDIT))
             why = told.skipped_because or self._excluded(record, style, query)
             yield from _also(_only(evolve(told, aspect=FLIP), why), scheme)
             yield _only(kept, why)

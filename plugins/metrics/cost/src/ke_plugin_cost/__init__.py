@@ -23,14 +23,14 @@ def ke_metrics() -> list[MetricSpec]:
             columns={
                 "seconds": "seconds per edit",
                 "first-seconds": "first batch, seconds per edit",
-                "passes": "forward calls per edit",
+                "forward-calls": "forward calls per edit",
                 "tokens": "tokens per edit",
                 "memory": "peak memory",
                 "device-memory": "peak GPU memory",
             },
             tables={
                 "forward calls of the first batch, and peak memory while questions are answered": {
-                    "first-passes": "forward calls per edit",
+                    "first-forward-calls": "forward calls per edit",
                     "first-tokens": "tokens per edit",
                     "answer-memory": "memory",
                     "answer-device-memory": "GPU",
@@ -38,7 +38,7 @@ def ke_metrics() -> list[MetricSpec]:
             },
             measures={
                 **dict.fromkeys(("seconds", "first-seconds"), "s"),
-                **dict.fromkeys(("passes", "first-passes"), "passes"),
+                **dict.fromkeys(("forward-calls", "first-forward-calls"), "calls"),
                 **dict.fromkeys(("tokens", "first-tokens"), "tokens"),
                 **dict.fromkeys(("memory", "device-memory", "answer-memory", "answer-device-memory"), "MiB"),
             },

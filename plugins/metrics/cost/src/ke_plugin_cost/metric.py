@@ -6,9 +6,9 @@ aspect               value, one for each batch
 seconds              wall time of applying the batch divided by its number of edits; not for the first batch of a
                      process
 first-seconds        the same for that first batch; includes what is computed once and cached (statistics, templates)
-passes, tokens       forward calls of the model while the edits were applied, and their tokens, divided by the
-                     number of edits; not for the first batch
-first-passes,        the same for the first batch
+forward-calls,       forward calls of the model while the edits were applied, and their tokens, divided by the
+tokens               number of edits; not for the first batch
+first-forward-calls, the same for the first batch
 first-tokens
 memory               maximum increase of the process's resident memory over its value before the batch, in MiB
 device-memory        maximum increase of tensor memory on the accelerator, in MiB, if there is one
@@ -37,7 +37,7 @@ class CostMetric:
         if record.phase == "before":
             return
         if record.skipped:
-            for aspect in ("seconds", "passes", "tokens", "memory", "answer-memory"):
+            for aspect in ("seconds", "forward-calls", "tokens", "memory", "answer-memory"):
                 yield Value(aspect=aspect, value=None, skipped_because=record.skipped)
             return
         first = "first-" if record.first else ""
@@ -49,8 +49,8 @@ class CostMetric:
 
 def _run(record: ModelRecord, first: str) -> Iterator[Value]:
     made = record.passes
-    for aspect in ("passes", "tokens"):
-        value = None if made is None else {"passes": made.passes, "tokens": made.tokens}[aspect] / record.edits
+    for aspect in ("forward-calls", "tokens"):
+        value = None if made is None else {"forward-calls": made.passes, "tokens": made.tokens}[aspect] / record.edits
         yield Value(aspect=first + aspect, value=value, skipped_because=ELSEWHERE if value is None else "")
 
 

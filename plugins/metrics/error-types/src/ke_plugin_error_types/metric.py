@@ -68,7 +68,7 @@ class ErrorTypes:
 
     def kind(self, seen: Observed, answer: Answer) -> str:
         """Return the type of a wrong answer."""
-        if seen.outcome is not None and seen.outcome.judgment.verdict is Verdict.STALE:
+        if seen.outcome is not None and seen.outcome.judgment.verdict is Verdict.PRE_EDIT:
             return "no-effect"
         if holds(answer.text, _old_names(seen)):
             return "no-effect"
@@ -85,7 +85,7 @@ class ErrorTypes:
 def _old_names(seen: Observed) -> list[str]:
     """Return the names of the pre-edit answer that are not names of the right answer."""
     gold = {words(name) for entity in seen.query.gold.entities for name in entity.names}
-    old = seen.query.stale.entities if seen.query.stale else ()
+    old = seen.query.pre_edit.entities if seen.query.pre_edit else ()
     return [name for entity in old for name in entity.names if words(name) not in gold]
 
 
@@ -103,7 +103,7 @@ def _excluded(record: CaseRecord, seen: Observed) -> str:
     if verdict in (Verdict.RIGHT, Verdict.UNSURE):
         return RIGHT if verdict is Verdict.RIGHT else JUDGE_UNSURE
     # Also if the answer abstains: counted without the other errors of such tests, abstaining would look more frequent.
-    return NOT_TOLD if seen.query.stale is None and seen.probe.aspect in CHANGED else ""
+    return NOT_TOLD if seen.query.pre_edit is None and seen.probe.aspect in CHANGED else ""
 
 
 def _took(record: CaseRecord, style: str) -> bool:

@@ -22,7 +22,7 @@ from ke_core.plugin import (
 )
 
 INSTANCE, MULTI_HOP = "instance", "multi-hop"
-TURNED = {Verdict.RIGHT: Verdict.STALE, Verdict.STALE: Verdict.RIGHT}
+TURNED = {Verdict.RIGHT: Verdict.PRE_EDIT, Verdict.PRE_EDIT: Verdict.RIGHT}
 
 
 @frozen(kw_only=True)
@@ -51,8 +51,8 @@ class ObservedProbe:
     def after_edits(self, *, edited: bool) -> ObservedProbe:
         """Return the unedited model's replies, compared with the answers that are right after the edits.
 
-        Before editing, judges label the pre-edit answer as right and the new one as stale. For a control the pre-edit
-        answer stays right.
+        Before editing, judges label the pre-edit answer as right and the new one as pre-edit. For a control the
+        pre-edit answer stays right.
         """
         if self.missing or not edited:
             return self
@@ -66,15 +66,15 @@ class ObservedProbe:
         return any(verdicts) if self.probe.require == "any" else all(verdicts)
 
     @property
-    def stale(self) -> bool:
+    def pre_edit(self) -> bool:
         """Return whether the pre-edit answer was given, and never the new one."""
         verdicts = {outcome.judgment.verdict for outcome in self.outcomes}
-        return Verdict.STALE in verdicts and Verdict.RIGHT not in verdicts
+        return Verdict.PRE_EDIT in verdicts and Verdict.RIGHT not in verdicts
 
 
 def _turned(query: Query, outcome: Outcome) -> Outcome:
-    """Swap right and stale, unless both are the same answer."""
-    if query.stale in (None, query.gold):
+    """Swap right and pre-edit, unless both are the same answer."""
+    if query.pre_edit in (None, query.gold):
         return outcome
     found = outcome.judgment
     return evolve(outcome, judgment=evolve(found, verdict=TURNED.get(found.verdict, found.verdict)))

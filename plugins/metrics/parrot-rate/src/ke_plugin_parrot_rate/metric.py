@@ -36,7 +36,7 @@ class ParrotRate:
 def _wrong(entity: Entity, seen: Observed) -> list[str]:
     """Return the names of ``entity`` that would be a wrong answer; none if it is right or occurs in the question."""
     then = (
-        seen.query.stale if seen.phase == "before" else None
+        seen.query.pre_edit if seen.phase == "before" else None
     )  # right after the edits, so that both phases use the same objects
     gold = (*seen.query.gold.entities, *(then.entities if then else ()))
     right = {words(name) for answer in gold for name in answer.names}

@@ -135,8 +135,8 @@ class Ripple:
             return
         for query in probe.given:
             outcome = _before(record, query, style)
-            old = aliasing == "old" and query.stale is not None
-            if old and outcome.judgment.verdict is not Verdict.STALE:
+            old = aliasing == "old" and query.pre_edit is not None
+            if old and outcome.judgment.verdict is not Verdict.PRE_EDIT:
                 raise NoValue(NO_OLD)
             if not old and not self._is_right(outcome, query):
                 raise NoValue(NOT_MET)

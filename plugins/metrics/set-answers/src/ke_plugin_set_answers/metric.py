@@ -51,7 +51,7 @@ from ke_core.plugin import (
 from ke_plugin_set_answers import SetAnswersConfig
 
 COMPLEX, PRE_EDIT = "complex", "pre-edit-"
-NAMED, LISTED = ("gold", "stale"), ("gold", "stale", "extra")
+NAMED, LISTED = ("gold", "pre-edit"), ("gold", "pre-edit", "extra")
 EACH = ("aug", "ret", "acc-question", "precision", "deletion", "exact")
 Part = Literal["aug", "ret"]
 WHY: dict[Part, str] = {"aug": "nothing to add", "ret": "nothing to retain"}
@@ -69,7 +69,7 @@ class AnswerSets:
     @classmethod
     def of(cls, query: Query, outcome: Outcome, *, edited: bool) -> AnswerSets:
         """Create from a judgment of the judge ``set``, or of another whose findings name entities."""
-        old = _keys(query.stale or query.gold)
+        old = _keys(query.pre_edit or query.gold)
         found = outcome.judgment.findings
         return cls(
             before=old,

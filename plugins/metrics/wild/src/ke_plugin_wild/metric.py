@@ -146,6 +146,6 @@ class _Protocols:
         return any(found) if probe.require == "any" else all(found)
 
     def _wanted(self, query: Query, probe: Probe) -> Verdict:
-        """Return the verdict of the target, which is judged as the stale answer where the edit was not made."""
+        """Return the verdict of the target, which is judged as the pre-edit answer where the edit was not made."""
         judged = expected(query, probe, self.phase, edited=self.record.edited)
-        return Verdict.RIGHT if judged.gold == query.gold else Verdict.STALE
+        return Verdict.RIGHT if judged.gold == query.gold else Verdict.PRE_EDIT

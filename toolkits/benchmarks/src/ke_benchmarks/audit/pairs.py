@@ -62,7 +62,7 @@ def identity(case: Case) -> object:
     Multi-hop questions are equal if their hops are equal, whatever their wording.
     """
     asked = frozenset(
-        (probe.aspect, _question(query), _answer(query.gold), _answer(query.stale))
+        (probe.aspect, _question(query), _answer(query.gold), _answer(query.pre_edit))
         for probe in case.probes
         for query in probe.queries
         if not query.continuations

@@ -80,7 +80,7 @@ def rebuilt(case: Case, winners: Mapping[Place, Edit], known: FactIndex) -> Case
             made = tuple(evolve(query, gold=last, hops=queries) for query in probe.queries)
         else:
             raise CannotRebuild(f"its probe {probe.id} contains questions outside of its chain")
-        if any(query.stale is not None and query.stale.entities == last.entities for query in made if query.hops):
+        if any(query.pre_edit is not None and query.pre_edit.entities == last.entities for query in made if query.hops):
             raise CannotRebuild("its answer would not change")
         probes.append(evolve(probe, queries=made, edits=ids))
     return evolve(

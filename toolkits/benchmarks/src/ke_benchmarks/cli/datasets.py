@@ -195,8 +195,8 @@ def _tags(tags: Mapping[str, str]) -> str:
 
 def _query(query: Query) -> Iterator[str]:
     yield query.texts[0] + _tags(query.tags)
-    stale = f"; before the edit: {query.stale.words(_named)}" if query.stale is not None else ""
-    yield f"  -> {query.gold.words(_named)}{stale}"
+    pre_edit = f"; before the edit: {query.pre_edit.words(_named)}" if query.pre_edit is not None else ""
+    yield f"  -> {query.gold.words(_named)}{pre_edit}"
 
 
 def _named(entity: Entity) -> str:

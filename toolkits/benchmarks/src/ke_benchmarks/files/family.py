@@ -262,7 +262,7 @@ def aliases_of(found: Iterable[Case]) -> dict[str, tuple[str, ...]]:
     """Return label of an answer to its aliases, of all cases."""
     aliases: dict[str, dict[str, None]] = {}
     for _case, query in queries_of(found):
-        for gold in (query.gold, query.stale):
+        for gold in (query.gold, query.pre_edit):
             for entity in gold.entities if gold else ():
                 aliases.setdefault(entity.label, {}).update(dict.fromkeys(entity.aliases))
     return {label: tuple(names) for label, names in aliases.items()}

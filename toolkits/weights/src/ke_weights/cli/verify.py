@@ -54,10 +54,10 @@ def command(
       paraphrase  paraphrases that are answered as expected
       consequence consequences of changed facts that are answered as expected
       kept        kept facts that are answered as expected (without "expect": as before)
-      drift       kept facts that the unedited model answers correctly, and the edited one does not
+      forgetting  kept facts that the unedited model answers correctly, and the edited one does not
       preference  changed facts, paraphrases and consequences with "not" for which "expect" is more probable
     \b
-    Example: ke verify facts.safetensors --suite suite.jsonl --min efficacy=0.95 --max drift=0.02
+    Example: ke verify facts.safetensors --suite suite.jsonl --min efficacy=0.95 --max forgetting=0.02
     """  # fmt: skip
     wanted, checks = bounds(least, most), open_suite(suite, context.obj.plugins)
     needed(wanted, checks)

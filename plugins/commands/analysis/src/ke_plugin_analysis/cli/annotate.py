@@ -43,7 +43,7 @@ def command(
     """Label answers manually, and measure the judge's agreement.
 
     --out writes a sheet with a sample of the answers, stratified by phase, style, aspect and verdict, but without the
-    verdicts. In the column label, write right, wrong, stale (right before the edit) or unsure. In the column
+    verdicts. In the column label, write right, wrong, pre-edit (right before the edit) or unsure. In the column
     error-types (and those of other metrics that classify answers) you can write the kind of error. --read then
     compares your labels with the judge's verdicts.
 

@@ -170,8 +170,8 @@ def _query(found: Sequence[tuple[str, Query, Probe]]) -> Json:
     _aspect, query, probe = found[0]
     made: Json = {"aspects": list(dict.fromkeys(sanitize(aspect) for aspect, _query, _probe in found))}
     made |= {"text": sanitize(query.texts[0]), "gold": _names(query.gold)}
-    if query.stale is not None and probe.phase != "before":
-        made["stale"] = _names(query.stale)
+    if query.pre_edit is not None and probe.phase != "before":
+        made["pre_edit"] = _names(query.pre_edit)
     if query.continuations:
         contexts = query.contexts or ("",) * len(query.continuations)
         pairs = zip(contexts, query.continuations, strict=True)

@@ -2,7 +2,7 @@
 // The list of cases. Text is inserted with textContent only, so that a model's output is never parsed as HTML.
 (() => {
   const PAGE = 25;
-  const SIGNS = { right: "✓ right", wrong: "✗ wrong", stale: "↺ pre-edit answer", unsure: "? unsure", measured: "measured", none: "not judged" };
+  const SIGNS = { right: "✓ right", wrong: "✗ wrong", "pre-edit": "↺ pre-edit answer", unsure: "? unsure", measured: "measured", none: "not judged" };
   const KEPT = 4;  // blocks of cases in memory
   const FIELDS = ["after", "before", "aspect", "style", "tag", "ended", "run"];
   const data = JSON.parse(document.getElementById("data").textContent);
@@ -77,7 +77,7 @@
   const texts = function* (one) {
     yield one.id;
     for (const edit of one.edits) { yield edit.text; yield edit.was; }
-    for (const query of one.queries) { yield query.text; yield query.gold || ""; yield query.stale || ""; }
+    for (const query of one.queries) { yield query.text; yield query.gold || ""; yield query.pre_edit || ""; }
     for (const answer of one.answers) {
       for (const reply of [answer.before, answer.after]) {
         if (!reply) continue;
@@ -161,7 +161,7 @@
     if (one.answer) node.append(make("p", "", "answer: ", quoted(one.answer, "span", "text")));
     return node;
   };
-  const reason = (reply) => reply.why.map(([label, item, note]) => [label === "stale" ? "pre-edit answer" : label, item, note].filter(Boolean).join(": ")).join("; ");
+  const reason = (reply) => reply.why.map(([label, item, note]) => [label === "pre-edit" ? "pre-edit answer" : label, item, note].filter(Boolean).join(": ")).join("; ");
   const reply = (who, one, query) => {
     const node = make("div", `answer is-${verdict(one)}`);
     node.append(make("p", "", badge(one), " ", make("small", "", who)));
@@ -202,9 +202,9 @@
     const node = make("div", "query", make("p", "", ...query.aspects.flatMap((name) => [make("span", "chip", name), " "])));
     node.append(query.text ? quoted(query.text, "p", "question") : make("p", "question", query.id));
     if (query.gold) {
-      node.append(make("p", "", make("small", "", query.stale ? "gold answer after the edit: " : "gold answer: "), quoted(query.gold, "span", "text")));
+      node.append(make("p", "", make("small", "", query.pre_edit ? "gold answer after the edit: " : "gold answer: "), quoted(query.gold, "span", "text")));
     }
-    if (query.stale) node.append(make("p", "", make("small", "", "pre-edit answer: "), quoted(query.stale, "span", "text")));
+    if (query.pre_edit) node.append(make("p", "", make("small", "", "pre-edit answer: "), quoted(query.pre_edit, "span", "text")));
     for (const style of new Set(some.map((answer) => answer.style))) {
       node.append(asked(query, style, some.filter((answer) => answer.style === style)));
     }

@@ -111,10 +111,10 @@ def command(
         shared.print_json(to_json(found))
         return 0
     table = plain_table(
-        "facts", "editor", "answered", "paraphrases", "consequences", "damage", "s per fact", "s per question"
+        "facts", "editor", "answered", "paraphrases", "consequences", "forgetting", "s per fact", "s per question"
     )
     for one in found:
-        rates = (_rate(value) for value in (one.efficacy, one.paraphrases, one.consequences, one.damage))
+        rates = (_rate(value) for value in (one.efficacy, one.paraphrases, one.consequences, one.forgetting))
         seconds = (f"{one.seconds_per_fact:.2f}", f"{one.seconds_per_question:.3f}")
         table.add_row(*map(literal, (str(one.facts), one.editor, *rates, *seconds)))
     output().print(table)
