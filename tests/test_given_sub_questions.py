@@ -121,8 +121,8 @@ def test_hops_with_retrieved_edits_are_answered_correctly(method: str) -> None:
         for value in Retrieval().values(record):
             if value.value is not None:
                 seen[value.aspect].append(value.value)
-    assert set(seen["edit-weighed"]) == {1.0}
-    assert len(seen["edit-weighed"]) > 50
+    assert set(seen["used-if-retrieved"]) == {1.0}
+    assert len(seen["used-if-retrieved"]) > 50
     if method in (
         "mello",
         "gwalk",

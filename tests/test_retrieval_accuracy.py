@@ -127,7 +127,7 @@ def test_retrieved_edits_are_counted(method: str) -> None:
     assert found["retrieval"] == [1.0]
     if method in BY_HOPS:
         assert found["hops-answered"] == [1.0]
-        assert found["edit-weighed"] == [1.0, 1.0]
+        assert found["used-if-retrieved"] == [1.0, 1.0]
     else:
         assert "hops-answered" not in found
 

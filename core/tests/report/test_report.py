@@ -228,10 +228,10 @@ def test_footer_counts_missing_answers_by_reason():
 def test_missing_observations_are_named_like_their_columns():
     why = {"the model was not asked": 2}
     asked = {"n": 0, "skipped": 2, "skipped_because": why}
-    aspects = ("edit-weighed", "multi-hop-recalled", "efficacy", "bare")
+    aspects = ("used-if-retrieved", "multi-hop-recalled", "efficacy", "bare")
     run = evolve(
         reported(*(score(None, aspect=aspect, **asked) for aspect in aspects)),
-        tables={"multi": {"recalled": {"edit-weighed": "kept", "multi-hop-recalled": "multi-hop"}}},
+        tables={"multi": {"recalled": {"used-if-retrieved": "kept", "multi-hop-recalled": "multi-hop"}}},
     )
     text = flat(footer([run]))
     for title in ("kept", "recalled: multi-hop", "edit-wise", "bare"):

@@ -171,5 +171,6 @@ def test_right_answer_is_not_a_pre_edit_answer() -> None:
 def test_option_of_tests_excludes_the_edits_own_questions() -> None:
     """RippleEdits, table 7, classifies only test queries."""
     failed = record("unknown", own=W)
-    aspects = [{v.tags["aspect"] for v in build(ErrorTypesConfig(of=of)).values(failed)} for of in ("all", "tests")]
+    metrics = [build(ErrorTypesConfig(answers=answers)) for answers in ("all", "tests")]
+    aspects = [{value.tags["aspect"] for value in metric.values(failed)} for metric in metrics]
     assert aspects == [{EFFICACY, "multi-hop"}, {"multi-hop"}]

@@ -62,8 +62,8 @@ def record(before=(10.0, 14.0, 17.0), after=(5.0, 5.0, 3.0), *, verdict=Verdict.
     return CaseRecord(**{"case": case(), "batch": "0", "outcomes": outcomes, **rest})
 
 
-def values(one: CaseRecord, phase: Phase = "after", of: str = "correct") -> dict[str, float | str | None]:
-    found = FactPerplexity(config=FactPerplexityConfig(of=of)).values(one)
+def values(one: CaseRecord, phase: Phase = "after", cases: str = "correct") -> dict[str, float | str | None]:
+    found = FactPerplexity(config=FactPerplexityConfig(cases=cases)).values(one)
     return {v.aspect: v.skipped_because or v.value for v in found if v.phase == phase}
 
 
@@ -109,7 +109,7 @@ def test_difference_has_the_sign_of_the_formula() -> None:
 def test_option_of_selects_cases() -> None:
     wrong = record(verdict=Verdict.WRONG)
     assert set(values(wrong).values()) == {WRONG_BEFORE}
-    assert values(wrong, of="all")["fact-wise"] == 1
+    assert values(wrong, cases="all")["fact-wise"] == 1
 
 
 def test_perplexity_is_per_token_and_averaged_over_sentences() -> None:

@@ -151,7 +151,7 @@ def per_hop(stepped) -> Callable[..., dict[str, list[float]]]:
 
     def counted(*steps: Step) -> dict[str, list[float]]:
         one = stepped(*steps)
-        return {aspect: [v.value for v in named(one, aspect)] for aspect in ("hops-answered", "edit-weighed")}
+        return {aspect: [v.value for v in named(one, aspect)] for aspect in ("hops-answered", "used-if-retrieved")}
 
     return counted
 
@@ -168,7 +168,7 @@ def per_hop(stepped) -> Callable[..., dict[str, list[float]]]:
     ],
 )
 def test_hops_are_compared_with_the_answers_of_steps(steps, answered, weighed, per_hop) -> None:
-    assert per_hop(*steps) == {"hops-answered": [answered], "edit-weighed": weighed}
+    assert per_hop(*steps) == {"hops-answered": [answered], "used-if-retrieved": weighed}
 
 
 @pytest.mark.parametrize(
@@ -188,13 +188,16 @@ def test_hop_with_several_answers_requires_all(stepped, said, require, arrived) 
     gold = Gold(entities=(Entity(label="French"), Entity(label="German")), require=require)
     asked = evolve(asked, hops=(evolve(asked.hops[0], gold=gold),))
     case = evolve(one.case, probes=(*one.case.probes[:-1], evolve(one.case.probes[-1], queries=(asked,))))
-    assert [v.value for v in named(evolve(one, case=case), "edit-weighed")] == [arrived]
+    assert [v.value for v in named(evolve(one, case=case), "used-if-retrieved")] == [arrived]
 
 
 def test_no_hop_values_without_sub_questions(stepped, per_hop) -> None:
-    assert per_hop(Step(kind="retrieved", text="?", retrieved=("a-e1",))) == {"hops-answered": [], "edit-weighed": []}
+    assert per_hop(Step(kind="retrieved", text="?", retrieved=("a-e1",))) == {
+        "hops-answered": [],
+        "used-if-retrieved": [],
+    }
     control = evolve(stepped(hop("Rome", "a-e1")), edited=False)
-    assert named(control, "hops-answered") == named(control, "edit-weighed") == []
+    assert named(control, "hops-answered") == named(control, "used-if-retrieved") == []
 
 
 def test_failed_question_reaches_no_hop(stepped) -> None:
@@ -237,4 +240,4 @@ def test_one_step_may_answer_several_hops_of_one_relation(said, shares, case, re
         outcomes={**some.outcomes, ("after", "direct", asked_.queries[0].id): reply},
     )
     assert [value.value for value in named(one, "hops-answered")] == [sum(shares) / 2]
-    assert [value.value for value in named(one, "edit-weighed")] == [shares[0]]
+    assert [value.value for value in named(one, "used-if-retrieved")] == [shares[0]]

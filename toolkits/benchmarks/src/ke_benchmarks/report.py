@@ -121,7 +121,7 @@ def audit_json(
 
 
 def _victims(audit: Audit, printed: PublishedAudit | None) -> RenderableType:
-    comparison = ["printed"] if printed is not None else []
+    comparison = ["published"] if printed is not None else []
     table = plain_table("edited", "unedited victims", *comparison, "edited victims", *comparison)
     for column in table.columns:
         column.justify = "right"
@@ -190,7 +190,7 @@ def _side_json(hits: Sequence[ContaminatedHop], printed: Victims | None) -> dict
     return {
         "cases": cases,
         "sub_questions": hops,
-        "printed": list(printed) if printed else None,
+        "published": list(printed) if printed else None,
         "hits": [{"case": hit.case, "hop": hit.hop, "fact": _said(hit.fact), "by": list(hit.by)} for hit in hits],
     }
 

@@ -46,7 +46,7 @@ SHORT = evolve(DECODING, max_tokens=16)
 class Trial:
     """One candidate with a number of facts. Fractions from 0 to 1; None if the file has no such test.
 
-    ``paraphrases`` and ``consequences``: tests of the facts that are answered as expected. ``forgetting``: facts to keep
+    ``paraphrases`` and ``consequences``: tests of the facts that are answered as expected. ``forgetting``: kept facts
     that the unedited model answers and the edited one does not. ``key``: a digest of what was tried.
     """
 

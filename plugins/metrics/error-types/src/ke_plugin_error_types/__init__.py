@@ -20,8 +20,8 @@ class ErrorTypesConfig:
         file=True,
         words=("v1",),
     )
-    of: Literal["all", "tests"] = option(
-        "all = all answers; tests = without those to the edits' own questions (RippleEdits, table 7)", "all"
+    answers: Literal["all", "tests"] = option(
+        "all; tests = without those to the edits' own questions (RippleEdits, table 7)", "all"
     )
 
 
@@ -29,7 +29,7 @@ def build(config: ErrorTypesConfig) -> Metric:
     """Build the metric. Raises BadConfig for a file without phrases."""
     from ke_plugin_error_types.metric import ErrorTypes, read  # noqa: PLC0415  built late
 
-    return ErrorTypes(phrases=read(config.phrases), own=config.of == "all")
+    return ErrorTypes(phrases=read(config.phrases), own=config.answers == "all")
 
 
 @hookimpl

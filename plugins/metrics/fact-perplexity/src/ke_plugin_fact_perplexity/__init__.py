@@ -17,7 +17,7 @@ SUCCESS, AVERAGE = "fact-wise", "average"
 class FactPerplexityConfig:
     """Options: which cases count. The paper's numbers are fractions of those answered correctly before editing."""
 
-    of: Literal["correct", "all"] = option(
+    cases: Literal["correct", "all"] = option(
         "correct = cases whose question the unedited model answers correctly, as in table 5; all", "correct"
     )
 

@@ -83,7 +83,7 @@ class FactPerplexity:
 
     def _excluded(self, record: CaseRecord, style: str) -> str:
         """Return why the case is not among those of the paper, by the same style, otherwise by the first one."""
-        if self.config.of == "all":
+        if self.config.cases == "all":
             return ""
         asked = [query.id for probe in record.case.probes if probe.aspect == REASONING for query in probe.queries]
         for name in (style, *record.styles("before")):

@@ -52,7 +52,7 @@ def ke_metrics() -> list[MetricSpec]:
                 "retrieval": "all retrieved",
                 "right-if-retrieved": "right if retrieved",
                 "hops-answered": "hops answered",
-                "edit-weighed": "kept if retrieved",
+                "used-if-retrieved": "used if retrieved",
             },
         ),
     ]

@@ -7,7 +7,7 @@ edit-retrieval        for each edit: 1 if it is the first fact retrieved for its
 retrieval             1 if, for some wording of the question, every edit of the case was retrieved (Table 14)
 right-if-retrieved    of the cases where that is 1: 1 if some wording is answered correctly
 hops-answered         for each wording: the fraction of its hops whose answer some step reached
-edit-weighed          for each hop of a wording whose edit some step retrieved: 1 if that step reached its object
+used-if-retrieved     for each hop of a wording whose edit some step retrieved: 1 if that step reached its object
 ===================== ===========================================================================================
 
 All but the first are for questions that depend on several facts: multi-hop (MQuAKE), complex (CompKE) and reasoning
@@ -87,7 +87,7 @@ def _hops(one: ObservedProbe) -> Iterator[Value]:
             if hop.edit is not None:
                 found = [step for step in steps if step.retrieved[:1] == (hop.edit,)]
                 weighed = evolve(one, missing="" if found else NOT_FOUND)
-                yield weighed.value("edit-weighed", any(_names(hop, step, query.hops) for step in found))
+                yield weighed.value("used-if-retrieved", any(_names(hop, step, query.hops) for step in found))
 
 
 def _names(hop: Query, step: Step, hops: Sequence[Query]) -> bool:
