@@ -135,7 +135,7 @@ def test_datasets_sample_samples_with_a_seed_or_prints_one_case(ke):
     assert "case 2 " in drawn
     assert "case 1 " not in ke("datasets", "sample", "toy", "--case", "2")[1]
     status, _out, err = ke("datasets", "sample", "toy", "--case", "77")
-    assert (status, err.splitlines()[0]) == (2, "error: toy has no case '77'")
+    assert (status, err.splitlines()[0]) == (2, "error: toy has no case '77': `ke datasets sample toy` shows some")
 
 
 def test_report_prints_several_runs_in_one_table(ke, evaluated):

@@ -123,7 +123,7 @@ def sample(
     if case_id:
         cases = [case for case in dataset.cases() if case.id == case_id]
         if not cases:
-            raise click.UsageError(f"{name} has no case {case_id!r}")
+            raise click.UsageError(f"{name} has no case {case_id!r}: `ke datasets sample {name}` shows some")
     elif seed is None:
         cases = list(islice(dataset.cases(), number))
     else:
