@@ -195,7 +195,7 @@ def test_plugin_that_fails_on_import_is_named_only_when_used(ke, entry_points):
     assert (status, err) == (0, "")
     assert "broken: ModuleNotFoundError: No module named 'orjson_is_not_here'" in " ".join(out.split())
     assert ke("--help", plugins=discover(found))[0] == 0
-    status, _out, err = ke("datasets", "info", "mquake-cf-3k", plugins=discover(found))
+    status, _out, err = ke("show", "mquake-cf-3k", plugins=discover(found))
     assert status == 2
     assert err.startswith("error: dataset 'mquake-cf-3k' cannot be used: plugin ke-plugin-mquake is broken (ModuleNot")
 

@@ -161,24 +161,17 @@ class Values:
 
 
 def aggregate(
-    metric: Metric | ModelMetric,
-    spec: MetricSpec,
-    records: Iterable[CaseRecord],
-    *,
-    models: Iterable[ModelRecord] = (),
-    seed: int,
+    metric: Metric | ModelMetric, spec: MetricSpec, records: Iterable[CaseRecord], *, seed: int
 ) -> list[MetricScore]:
     """Return every score of ``metric``: per aspect, phase and style over all cases, then by each tag of ``spec.by``.
 
-    Values of ``models`` are averaged over the models; one edited model is one batch. If there are controls, scores are
-    also broken down by part (edited, control), and if the dataset has buckets of cases, by bucket. ``seed``: of the
-    bootstrap. Raises PluginBroken for NaN, and for a missing value without a reason.
+    If there are controls, scores are also broken down by part (edited, control), and if the dataset has buckets of
+    cases, by bucket. ``seed``: of the bootstrap. Raises PluginBroken for NaN, and for a missing value without a reason.
     """
     population, values = Population(), Values.of(metric, spec, names=Names())
     for record in records:
         population.add(record)
         values.add(record)
-    values.add_models(models)
     by = tuple(dict.fromkeys((*population.tags, *spec.by)))
     return [*values.scores(by, shares=population.shares(), seed=seed)]
 

@@ -199,14 +199,18 @@ class RunFolder(_About):
         seal = Seal.read(self.path) or Seal.of(self.path / RECORDS, complete=True)
         evolve(seal, complete=True).write(self.path)
 
-    def scores(self) -> dict[str, Any]:
-        """Return the content of ``scores.json``. Raises BadRun if there are none, or if the records changed since."""
+    def scores(self, *, current: bool = True) -> dict[str, Any]:
+        """Return the content of ``scores.json``. Raises BadRun if there is none, or if it is not ``current``.
+
+        Scores are current if the records have not changed since.
+        """
         file = self.path / SCORES
         if not file.exists():
             raise BadRun(f"{self.path} has not been scored", hint=f"ke score {self.path}")
         raw = read_object(file, error=BadRun, hint=f"delete it and run ke score {self.path}")
         refuse_other(raw.get("schema"), of=str(file))
-        self.refuse_changed()
+        if current:
+            self.refuse_changed()
         return raw
 
 

@@ -26,7 +26,8 @@ def read_report(folder: RunFolder, catalog: Catalog) -> Reported:
     counted = tally_of(folder)
     counted.judge = found.judge
     registrations = catalog.registrations["metric"]
-    specs: dict[str, Any] = {name: registrations[name].spec for name in found.metrics if name in registrations}
+    names = [metric.name for metric in found.metrics]
+    specs: dict[str, Any] = {name: registrations[name].spec for name in names if name in registrations}
     less = {(NO_METRIC, aspect) for aspect in HEADINGS}
     for score in found.scores:
         if score.metric in specs and specs[score.metric].less_is_better(score.aspect):
@@ -35,7 +36,7 @@ def read_report(folder: RunFolder, catalog: Catalog) -> Reported:
         path=str(folder.path),
         spec=folder.spec,
         scores=(*found.scores, *(() if folder.spec.model.source == IMPORTED else effort_scores(counted.efforts))),
-        columns={name: specs[name].columns if name in specs else {} for name in found.metrics},
+        columns={name: specs[name].columns if name in specs else {} for name in names},
         tables={name: spec.tables for name, spec in specs.items()},
         less=frozenset(less),
         counts={(name, aspect): noun for name, spec in specs.items() for aspect, noun in spec.counts.items()},
@@ -60,25 +61,28 @@ def progress_json(folder: RunFolder, catalog: Catalog) -> dict[str, Any]:
 
 @frozen(kw_only=True)
 class RunScores:
-    """The scores of a run, the names of its metrics, and its judge."""
+    """The scores of a run, its metrics, and its judge."""
 
     judge: Component
-    metrics: tuple[str, ...]
+    metrics: tuple[Component, ...]
     scores: tuple[MetricScore, ...]
 
 
-def read_scores(folder: RunFolder) -> RunScores:
-    """Read the scores of a run. Raises BadRun if there are none, or if the file is damaged."""
+def read_scores(folder: RunFolder, *, current: bool = True) -> RunScores:
+    """Read the scores of a run. Raises BadRun if there are none, or if the file is damaged.
+
+    ``current``: raise BadRun also if the records have changed since.
+    """
     where = str(folder.path / SCORES)
-    raw = folder.scores()
+    raw = folder.scores(current=current)
     try:
         judge = raw["judge"]
-        metrics = [metric["component"]["name"] for metric in raw["metrics"]]
+        metrics = [metric["component"] for metric in raw["metrics"]]
         scores = [score for metric in raw["metrics"] for score in metric["scores"]]
     except (KeyError, TypeError) as error:
         raise BadRun(f"{where} holds no scores", hint=f"delete it and run ke score {folder.path}") from error
     return RunScores(
         judge=from_json(judge, Component, of=where, error=BadRun),
-        metrics=tuple(from_json(metrics, list[str], of=where, error=BadRun)),
+        metrics=tuple(from_json(metrics, list[Component], of=where, error=BadRun)),
         scores=tuple(from_json(scores, list[MetricScore], of=where, error=BadRun, hint=f"ke score {folder.path}")),
     )

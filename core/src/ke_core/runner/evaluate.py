@@ -19,7 +19,6 @@ from time import perf_counter
 from attrs import evolve, frozen
 
 from ke_core.plugins.catalog import Catalog
-from ke_core.plugins.options import reject_unused
 from ke_core.results.folder import SCORES, RunFolder
 from ke_core.results.load import read_report
 from ke_core.results.reported import Reported
@@ -129,24 +128,15 @@ def _ask_edited(runner: Runner, groups: Sequence[Group]) -> None:
 
 
 def judge_folder(
-    folder: RunFolder,
-    catalog: Catalog,
-    *,
-    name: str = "",
-    options: Options = NO_OPTIONS,
-    data_dir: str = "",
-    asking: JudgeModel | None = None,
-    known: RecordedRun | None = None,
+    folder: RunFolder, catalog: Catalog, *, name: str = "", data_dir: str = "", asking: JudgeModel | None = None
 ) -> int:
     """Judge the recorded replies with the judge ``name``, by default the dataset's. ``asking``: the judge's model.
 
-    ``known``: the dataset of the run, if it has been read. Returns the number of lines that were judged. It is 0 if
-    this judge, with these options and this model, has judged all of them. The judge counts as the last one even then.
+    Returns the number of lines that were judged. It is 0 if this judge, with this model, has judged all of them. The
+    judge counts as the last one even then.
     """
-    known = known or recorded_run(folder, catalog, data_dir)
-    chosen = dataset_judge(catalog, known.spec, name, options)
-    reject_unused(options, [chosen.spec])
-    judge = open_judge(chosen, catalog, asking)
+    known = recorded_run(folder, catalog, data_dir)
+    judge = open_judge(dataset_judge(catalog, known.spec, name, NO_OPTIONS), catalog, asking)
     spent = partial(asking.since_last, judge.session.model) if asking and judge.session else tuple
     return judge_run(folder, known.cases, judge, spent=spent)
 
@@ -161,10 +151,9 @@ def score_folder(
     data_dir: str = "",
     known: RecordedRun | None = None,
 ) -> list[MetricScore]:
-    """Write ``scores.json`` from the records. ``known`` as for ``judge_folder``.
+    """Write ``scores.json`` from the records. ``known``: the dataset of the run, if it has been read.
 
-    Without ``metrics``: the metrics that belong to ``judge``, else the dataset's and those with requests in this run.
-    Without ``judge``: the last one.
+    Without ``metrics``: those of ``measures_of``. Without ``judge``: the last one.
     """
     known = known or recorded_run(folder, catalog, data_dir)
     measures = measures_of(folder, catalog, known.spec, metrics=metrics, judge=judge, options=options)

@@ -12,8 +12,9 @@ from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.results.aggregate import BUCKET, TESTED, Population, Values
 from ke_core.results.columns import Names
-from ke_core.results.folder import RunFolder
+from ke_core.results.folder import SCORES, RunFolder
 from ke_core.results.index import Index
+from ke_core.results.load import read_scores
 from ke_core.runner.judging import metrics_of
 from ke_core.runner.resolve import Options, ResolvedComponent, choose_again, resolve_component
 from ke_core.runner.run import Measure
@@ -278,11 +279,17 @@ def measures_of(
 ) -> tuple[Measure, ...]:
     """Return the metrics for scoring a recorded run.
 
-    Without ``metrics``: the metrics that belong to ``judge``, else the dataset's and those with requests in this run.
-    A metric with requests keeps the options that these were made with, unless ``options`` has others for it.
+    Without ``metrics``: the metrics that belong to ``judge``, else those of the last scores, unless they belong to
+    another judge, else the dataset's and those with requests in this run. A metric keeps the options of the last
+    scores, or of its requests, unless ``options`` has others for it.
     """
-    asked = {request.component.name: request.component for request in folder.spec.requests}
-    names = tuple(metrics) or metrics_of(catalog, judge) or (*dataset.metrics, *asked)
+    last: dict[str, Component] = {}
+    if (folder.path / SCORES).exists():
+        scored = read_scores(folder, current=False)
+        if judge in ("", scored.judge.name) or not metrics_of(catalog, scored.judge.name):
+            last = {metric.name: metric for metric in scored.metrics}
+    asked = last | {request.component.name: request.component for request in folder.spec.requests}
+    names = tuple(metrics) or metrics_of(catalog, judge) or tuple(last) or (*dataset.metrics, *asked)
     chosen = dataset_metrics(catalog, dataset, names, options)
     reject_unused(options, [each.spec for each in chosen])
     return build_metrics(

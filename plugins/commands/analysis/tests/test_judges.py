@@ -146,6 +146,24 @@ def test_a_judge_with_a_model_judges_and_its_own_metrics_are_computed(ke, asking
     assert "model fair" in " ".join(ke("report", "done", "--full")[1].split())
 
 
+def test_judging_again_keeps_the_metrics_of_the_run_but_not_those_of_another_judge(ke, asking, evaluated):
+    """A judge with metrics of its own is scored with these; any other with the metrics of the last scores."""
+
+    def scored_with():
+        scores = json.loads((evaluated / "scores.json").read_text(encoding="utf-8"))
+        return [metric["component"]["name"] for metric in scores["metrics"]]
+
+    assert ke("score", "done", "--metric", "goodness")[0] == 0
+    assert ke("judge", "done", "--judge", "exact")[0] == 0
+    assert scored_with() == ["goodness"]
+    ke("judge", "done", "--judge", "asker", *FAIR)
+    assert scored_with() == ["goodness"]
+    ke("score", "done")
+    assert scored_with() == ["goodness"]
+    ke("judge", "done", "--judge", "exact")
+    assert scored_with() == ["accuracy"]
+
+
 def test_the_judge_gets_the_facts_of_the_case(ke, asking, evaluated):
     assert ke("judge", "done", "--judge", "asker", *FAIR)[0] == 0
     assert any("Eiffel Tower is located in Rome" in prompt for prompt in asking.asked)

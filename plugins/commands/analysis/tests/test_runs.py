@@ -40,7 +40,7 @@ def test_show_reads_the_records_once(ke, evaluated, monkeypatch):
     read = Counter()
 
     def counting(name, of):
-        return lambda of_what: (read.update([name]), of(of_what))[1]
+        return lambda of_what, **given: (read.update([name]), of(of_what, **given))[1]
 
     monkeypatch.setattr(RunFolder, "scores", counting("scores", RunFolder.scores))
     monkeypatch.setattr(Index, "of", counting("records", Index.of))

@@ -6,17 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, field, frozen
 
-from ke_core.app import (
-    SCORES,
-    Catalog,
-    Component,
-    RunFolder,
-    RunSpec,
-    count_noun,
-    first_difference,
-    measures_of,
-    read_scores,
-)
+from ke_core.app import Catalog, Component, RunFolder, RunSpec, count_noun, first_difference, measures_of
 from ke_core.plugin import (
     PHASES,
     Answer,
@@ -142,9 +132,7 @@ def compare_runs(
         _refuse(first, other, shared=shared)
     common = set.intersection(*({*run.planned} for run in runs))
     order = {case: place for place, case in enumerate(case for case in first.order if case in common)}
-    scored = not judge and (first.folder.path / SCORES).exists()
-    names = metrics or (read_scores(first.folder).metrics if scored else ())
-    chosen = measures_of(first.folder, catalog, first.known.spec, metrics=names, judge=judge)
+    chosen = measures_of(first.folder, catalog, first.known.spec, metrics=metrics, judge=judge)
     measures = [(one.metric, one.spec) for one in chosen if isinstance(one.metric, Metric)]
     found = compare_records(
         [run.first(order) for run in runs], [*measures, (Verdicts(), VERDICTS_SPEC)], order,

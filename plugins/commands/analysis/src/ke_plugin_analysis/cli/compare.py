@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from ke_core.app import SCORES, App, RunFolder, completion, err, literal, opened_runs, options, out
-from ke_plugin_analysis.cli.judge import last_judge_option
+from ke_plugin_analysis.cli.judge import last_judge_option, rescoring_option
 
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...",
                 shell_complete=completion.run)  # fmt: skip
-@options.metric_option
+@rescoring_option
 @last_judge_option
 @click.option("--shared", is_flag=True, help="Compare only the cases that all runs have.")
 @click.option("--cases", is_flag=True, help="List every query that only one run answers correctly.")

@@ -41,6 +41,10 @@ from ke_core.app import (
 from ke_core.app import options as shared
 from ke_core.plugin import Item, Progress, Usage
 
+rescoring_option = click.option(
+    "--metric", "metrics", multiple=True, metavar="NAME", shell_complete=completion.component("metric"),
+    help="Metric (repeatable). [default: those of the judge, else those of the last scores]",
+)  # fmt: skip
 last_judge_option = click.option(
     "--judge", default="", metavar="NAME", help="Judge. [default: the last one that judged the run]",
     shell_complete=completion.component("judge"),
@@ -58,10 +62,7 @@ judge_model_options = shared.section(
 @click.command("judge")
 @shared.run_argument
 @shared.section(
-    "Judge", shared.judge_option,
-    click.option("--metric", "metrics", multiple=True, metavar="NAME", shell_complete=completion.component("metric"),
-                 help="Metric (repeatable). [default: those of the judge, else the dataset's]"),
-    shared.component_options, shared.data_dir, shared.json_option,
+    "Judge", shared.judge_option, rescoring_option, shared.component_options, shared.data_dir, shared.json_option,
 )  # fmt: skip
 @judge_model_options
 @click.pass_obj
@@ -82,11 +83,12 @@ def command(
     """  # fmt: skip
     folder = RunFolder.open(run)
     known = recorded_run(folder, app.catalog, str(data_dir) if data_dir else "")
+    chosen = dataset_judge(app.catalog, known.spec, judge, split_options(options))
+    judge = chosen.spec.name
     measures_of(folder, app.catalog, known.spec, metrics=metrics, judge=judge)  # report a missing one before judging
+    reject_unused(split_options(options), [chosen.spec])
     with progress(err()) as shown:
         asking = judge_model(given, shown)
-        chosen = dataset_judge(app.catalog, known.spec, judge, split_options(options))
-        reject_unused(split_options(options), [chosen.spec])
         opened = open_judge(chosen, app.catalog, asking)
         written = judge_run(folder, known.cases, opened, spent=announced(folder, known, opened, asking))
     err().print(f"{count_noun(written, 'line')} of judgments written")
@@ -131,7 +133,7 @@ def say_spent(asking: JudgeModel | None) -> None:
 
 @click.command("score")
 @shared.run_argument
-@shared.metric_option
+@rescoring_option
 @last_judge_option
 @shared.component_options
 @shared.data_dir
