@@ -41,7 +41,6 @@ from ke_core.runner.run import EvalRequest
 from ke_core.runner.session import ModelChoice
 from ke_core.spec.queries import expected
 from ke_core.spec.runspec import Plan
-from ke_plugin_hf.spec import HFModelConfig
 from ke_testing.fakes import ScriptedModel, SilentProgress
 
 pytestmark = pytest.mark.integration
@@ -125,7 +124,7 @@ class Plugin:
 
     @hookimpl
     def ke_editors(self) -> list[EditorSpec]:
-        return [EditorSpec(name="told", summary="told", config=HFModelConfig, build=lambda _config: self)]
+        return [EditorSpec(name="told", summary="told", build=lambda _config: self)]
 
     def check(self, session: object, edits: Sequence[Edit]) -> dict[str, str]:
         del session, edits
@@ -138,9 +137,7 @@ class Plugin:
     @hookimpl
     def ke_models(self) -> list[ModelSpec]:
         says = {"knows": self.knows, "judges": _judges}
-        return [
-            ModelSpec(name="fake", summary="f", config=HFModelConfig, build=lambda asked: ScriptedModel(says[asked.id]))
-        ]
+        return [ModelSpec(name="fake", summary="f", build=lambda asked: ScriptedModel(says[asked.id]))]
 
 
 def _judges(prompt: str) -> str:

@@ -20,7 +20,6 @@ from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.manager import empty_manager
 from ke_core.runner import session
 from ke_core.runner.session import ModelChoice
-from ke_plugin_hf.spec import HFModelConfig
 from ke_plugin_serve.client import ServeClient
 from ke_plugin_serve.limits import Limits
 from ke_plugin_serve.rendering import ChatFormat, ignored_fields
@@ -42,7 +41,7 @@ class Source:
 
     @hookimpl
     def ke_models(self) -> list[ModelSpec]:
-        return [ModelSpec(name="fake", summary="fake", config=HFModelConfig, build=lambda _r: ScriptedModel(self.say))]
+        return [ModelSpec(name="fake", summary="fake", build=lambda _r: ScriptedModel(self.say))]
 
 
 @contextmanager

@@ -14,7 +14,8 @@ from ke_core.app import App
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.options import describe
-from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
+from ke_core.spec.component import Spec
+from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec
 
 TITLES = {
     "editor": "Editors",

@@ -8,6 +8,7 @@ from ke_core.engine.models import DEFAULT_LOADING, DEFAULT_SOURCE, find_model, p
 from ke_core.engine.passthrough import PassthroughModel, put
 from ke_core.interrupts import UninterruptibleContext, uninterruptible, uninterruptible_context
 from ke_core.spec.codec import canonical, digest, from_json, json_type_only, noun, refuse_other_types, to_json
+from ke_core.spec.component import NAME_PATTERN, Spec
 from ke_core.spec.dataset_info import DataFile, DatasetInfo, PublishedAudit, Victims
 from ke_core.spec.errors import *  # noqa: F403  all errors
 from ke_core.spec.facts import (
@@ -125,7 +126,6 @@ from ke_core.spec.results import (
 )
 from ke_core.spec.settings import ModelFacts, Setting, Settings, Shape, Trace, option
 from ke_core.spec.specs import (
-    NAME_PATTERN,
     DatasetSpec,
     Defaults,
     DeriveProbes,
@@ -137,7 +137,6 @@ from ke_core.spec.specs import (
     MetricSpec,
     ModelRequest,
     ModelSpec,
-    Spec,
     TrainerSpec,
 )
 from ke_core.spec.texts import holds, prompt_text, words

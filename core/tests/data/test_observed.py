@@ -15,7 +15,8 @@ from ke_core.plugin import (
     outcome_of,
     verdict_of,
 )
-from ke_core.spec.specs import MetricSpec, NoOptions
+from ke_core.spec.component import NoOptions
+from ke_core.spec.specs import MetricSpec
 from ke_testing.records import outcome, reasoning_record
 
 RIGHT, UNSURE = outcome("x", Verdict.RIGHT), outcome("x", Verdict.UNSURE)

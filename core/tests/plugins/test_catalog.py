@@ -7,8 +7,8 @@ from ke_core.plugin import DatasetSpec, EditorSpec, hookimpl
 from ke_core.plugins.catalog import read_catalog
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.manager import Installed, discover, empty_manager
+from ke_core.spec.component import NAME_PATTERN
 from ke_core.spec.errors import PluginBroken, PluginConflict, UnknownComponent
-from ke_core.spec.specs import NAME_PATTERN
 
 
 @frozen

@@ -11,6 +11,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import PreTrainedTokenizerFast
 
 from ke_core.plugin import Cloze, KEError
+from ke_plugin_hf.decoding.tokens import PromptTokenizer
 from ke_plugin_hf.testing import TEXT, tiny_tokenizer
 from ke_weights.rewrites import Rewrite
 from ke_weights.subject import batches, encode, locate, padded, target_ids
@@ -302,12 +303,13 @@ def test_decoding_all_but_the_last_id_differs_for_sentencepiece(kind: str, *, ho
     assert all(kept) == any(kept) == holds
 
 
-def test_target_that_merges_with_the_prompt_is_encoded_separately() -> None:
+def test_target_that_merges_with_the_prompt_is_encoded_separately_as_in_scoring() -> None:
     tokenizer = trained("wordless", bos=True)  # its merges know no words
     prompt = "The capital of France is"
     prefix, together = (encode(tokenizer, text)[0] for text in (prompt, f"{prompt} Rome"))
     assert together[: len(prefix)] != prefix
-    assert list(target_ids(tokenizer, prompt, "Rome")) == tokenizer(" Rome", add_special_tokens=False)["input_ids"]
+    ids = list(target_ids(tokenizer, prompt, "Rome"))
+    assert ids == PromptTokenizer(tokenizer).continuation(prompt, prefix, " Rome")
 
 
 def test_teacher_forcing_omits_the_last_target_token(rewrites: list[Rewrite]) -> None:

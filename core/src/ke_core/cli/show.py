@@ -21,10 +21,11 @@ from ke_core.runner.prepare import refuse_weightless
 from ke_core.runner.resolve import Options, resolve_component
 from ke_core.runner.session import ModelChoice, open_session
 from ke_core.spec.codec import to_json
+from ke_core.spec.component import Spec
 from ke_core.spec.errors import BadConfig, KEError
 from ke_core.spec.protocols import Editor, Progress, Session
 from ke_core.spec.settings import ModelFacts, Settings
-from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
+from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec
 
 
 @click.command("show")

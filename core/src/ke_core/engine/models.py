@@ -10,11 +10,12 @@ from attrs import evolve
 
 from ke_core.plugins.catalog import Catalog, read_catalog
 from ke_core.plugins.manager import discover
+from ke_core.spec.component import NAME_PATTERN
 from ke_core.spec.errors import BadConfig, ModelUnavailable
 from ke_core.spec.protocols import LanguageModel, Progress
 from ke_core.spec.requests import Generate, Score
 from ke_core.spec.runspec import ModelRef
-from ke_core.spec.specs import NAME_PATTERN, KnownModel, ModelRequest, ModelSpec
+from ke_core.spec.specs import KnownModel, ModelRequest, ModelSpec
 
 DEFAULT_SOURCE = "hf"
 DEFAULT_LOADING = ModelRequest(id="")

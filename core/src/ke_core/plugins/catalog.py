@@ -12,8 +12,9 @@ from attrs import field, frozen
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import name_conflict
 from ke_core.plugins.manager import Installed, Plugins
+from ke_core.spec.component import Spec
 from ke_core.spec.errors import BadConfig, PluginBroken, PluginConflict, UnknownComponent
-from ke_core.spec.specs import DatasetSpec, EditorSpec, EncoderSpec, JudgeSpec, MetricSpec, ModelSpec, Spec
+from ke_core.spec.specs import DatasetSpec, EditorSpec, EncoderSpec, JudgeSpec, MetricSpec, ModelSpec
 
 KINDS: Mapping[str, type[Spec[Any]]] = {
     "editor": EditorSpec,

@@ -13,8 +13,8 @@ from attrs import NOTHING, fields, fields_dict, frozen
 from cattrs import BaseValidationError
 
 from ke_core.spec.codec import from_json
+from ke_core.spec.component import Spec
 from ke_core.spec.errors import BadConfig
-from ke_core.spec.specs import Spec
 
 VALUE = re.compile(r": [^:]*$| \(got .*", re.DOTALL)
 """The end of a message of attrs' validators: the value."""

@@ -49,13 +49,13 @@ class Population:
         self.buckets |= BUCKET in record.case.tags
         self.query_tags |= _query_tag_names(record)
         if record.skipped is None:
-            self._sizes[record.batch] += 1
+            self._sizes[record.batch] += len(record.case.edits) if record.edited else 1
 
     def shares(self, batch: str | None = None) -> bool:
-        """Return whether ``batch``, or any batch, has several cases.
+        """Return whether ``batch``, or any batch, has several edits.
 
-        Cases of a batch share an edited model and are dependent, so the bootstrap then samples whole batches. Before
-        editing, cases are independent.
+        The edits of a batch share an edited model and are dependent, so the bootstrap then samples whole batches.
+        Before editing, cases are independent.
         """
         return any(size > 1 for size in self._sizes.values()) if batch is None else self._sizes[batch] > 1
 

@@ -14,10 +14,10 @@ from ke_core.plugins.code import code_digest
 from ke_core.plugins.faults import CORE_DISTRIBUTION, one_line_reason
 from ke_core.plugins.options import configure, kind_of, option_fields, option_path, own_options
 from ke_core.spec.codec import digest, from_json, to_json
+from ke_core.spec.component import Spec
 from ke_core.spec.errors import BadConfig, BadRun, KEError, PluginBroken
 from ke_core.spec.protocols import Dataset, Editor, Judge, Metric, ModelMetric
 from ke_core.spec.runspec import Component
-from ke_core.spec.specs import Spec
 from ke_core.storage.files import sha256_of
 
 Options = Mapping[str, Mapping[str, str]]

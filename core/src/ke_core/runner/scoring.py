@@ -120,9 +120,9 @@ def _tagged(cases: Iterable[Case], plan: Plan) -> Iterator[Case]:
 
 
 EDITS_MADE = "edits made"
-"""The tag of the scores of one step of sequential editing: the number of edits in the model."""
+"""The tag of the scores of one step: the number of edits so far. An edit that a later step repeats counts again."""
 EDITS_SINCE = "edits made since"
-"""The tag of a forgetting curve: the number of edits that were applied after a case's own edits."""
+"""The tag of a forgetting curve: the number of edits after a case's own edits, counted as in ``EDITS_MADE``."""
 
 
 @define
@@ -225,9 +225,8 @@ def dataset_metrics(
     """Return the metrics called ``names``, or the dataset's default metrics."""
     if not (names or dataset.metrics):
         raise BadConfig(f"dataset {dataset.name} names no metric", hint="choose one with --metric")
-    return tuple(
-        resolve_component(catalog, "metric", name, options) for name in dict.fromkeys(names or dataset.metrics)
-    )
+    chosen = dict.fromkeys(names or dataset.metrics)
+    return tuple(resolve_component(catalog, "metric", name, options) for name in chosen)
 
 
 def build_metrics(chosen: Sequence[ResolvedComponent[MetricSpec]]) -> tuple[Measure, ...]:
@@ -279,9 +278,8 @@ def measures_of(
 ) -> tuple[Measure, ...]:
     """Return the metrics for scoring a recorded run.
 
-    Without ``metrics``: the metrics that belong to ``judge``, else those of the last scores, unless they belong to
-    another judge, else the dataset's and those with requests in this run. A metric keeps the options of the last
-    scores, or of its requests, unless ``options`` has others for it.
+    Without ``metrics``: those of ``judge``, else those of the last scores unless they belong to another judge, else
+    the dataset's and those with requests. A metric keeps its recorded options, unless ``options`` has others for it.
     """
     last: dict[str, Component] = {}
     if (folder.path / SCORES).exists():
@@ -294,9 +292,9 @@ def measures_of(
     reject_unused(options, [each.spec for each in chosen])
     return build_metrics(
         [
-            choose_again(catalog, "metric", asked[each.spec.name], files=folder.files)
-            if each.spec.name in asked and not options.get(each.spec.prefix)
-            else each
-            for each in chosen
+            choose_again(catalog, "metric", asked[one.spec.name], files=folder.files)
+            if one.spec.name in asked and not options.get(one.spec.prefix)
+            else one
+            for one in chosen
         ]
     )

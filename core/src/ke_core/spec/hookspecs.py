@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pluggy
 from attrs import field, frozen, validators
 
+from ke_core.spec.component import NAME_PATTERN
 from ke_core.spec.protocols import Session
 from ke_core.spec.settings import ModelFacts
-from ke_core.spec.specs import NAME_PATTERN
 
 if TYPE_CHECKING:
     import click

@@ -1,18 +1,15 @@
-"""Specifications that plugins register: a name, a config class, and a function that builds the component.
-
-``build`` may import torch. The module that defines the specification may not.
-"""
+"""Specifications that plugins register. A module that defines one may not import torch; ``build`` may."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
-from attrs import evolve, field, frozen, has, validators
+from attrs import evolve, field, frozen, validators
 
+from ke_core.spec.component import Spec, imported_when_called
 from ke_core.spec.facts import NO_SUBJECT, Edit
 from ke_core.spec.protocols import Dataset, Edited, Editor, Judge, LanguageModel, Metric, ModelMetric, Progress, Session
 from ke_core.spec.queries import Case, Form, Probe
@@ -20,47 +17,7 @@ from ke_core.spec.requests import EditorRequest, Encoder
 from ke_core.spec.results import no_percentage
 from ke_core.spec.settings import ModelFacts, Setting, Shape
 
-if TYPE_CHECKING:
-    from attrs import Attribute
-
-T = TypeVar("T")
 DeriveProbes = Callable[[Case], tuple[Probe, ...]]
-NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
-NAME_PATTERN = re.compile(rf"{NAME}\Z")
-
-
-def _is_attrs(_instance: object, _attribute: Attribute[Any], value: Any) -> None:
-    if not has(value):
-        raise TypeError(f"config must be an attrs class, not {value!r}")
-
-
-@frozen(kw_only=True)
-class NoOptions:
-    """The config of a component without options."""
-
-
-@frozen(kw_only=True)
-class Spec(Generic[T]):
-    """The specification of a component. Without options, it needs no ``config``.
-
-    ``family``: the prefix in ``-o family.option=value``. It is the name unless several components share a config class
-    (``mquake`` for ``mquake-cf-3k``). The metadata of a config field holds its ``"help"``. ``"file": True`` marks a
-    field that may name a file or folder; a run's specification then contains the digest of its content. ``"words"``
-    lists values that are not file names. ``"option"`` is the full name of an option with another prefix (``rect.keep``
-    of ``memit+rect``).
-    """
-
-    name: str = field(validator=validators.matches_re(rf"{NAME}(\+{NAME})*"))
-    summary: str
-    config: type = field(default=NoOptions, validator=_is_attrs)
-    build: Callable[[Any], T]
-    cite: str = ""
-    family: str = ""
-
-    @property
-    def prefix(self) -> str:
-        """The prefix of this component's options."""
-        return self.family or self.name
 
 
 @frozen(kw_only=True)
@@ -71,7 +28,7 @@ class TrainerSpec:
     model is loaded.
     """
 
-    build: Callable[[Any], Any]
+    build: Callable[[Any], Any] = field(converter=imported_when_called)
     needs_model: bool = True
 
 

@@ -22,15 +22,15 @@ DEPTH = 100
 TOO_DEEPLY_NESTED = f"it is nested more than {DEPTH} levels deep"
 
 
-def loads(text: str | bytes, *, surrogates: bool = False) -> Any:
+def loads(text: str | bytes, *, surrogates: bool = False, nan: bool = False) -> Any:
     """Parse one JSON value. Raises ValueError (JSONDecodeError, UnicodeError) for anything else.
 
     ``surrogates``: accept escapes for half of a surrogate pair. Only files that ke itself writes contain them, because
-    a model may generate one.
+    a model may generate one. ``nan``: read NaN as None; pandas writes missing values so.
     """
     content = text.decode("utf-8-sig") if isinstance(text, bytes) else text
     try:
-        value = DECODER.decode(content)
+        value = (NAN_DECODER if nan else DECODER).decode(content)
     except RecursionError as error:
         raise ValueError(TOO_DEEPLY_NESTED) from error
     check_parsed(value, content, surrogates=surrogates)
@@ -55,10 +55,11 @@ def parse_json(
     error: Callable[..., KEError] = BadData,
     hint: str = "",
     surrogates: bool = False,
+    nan: bool = False,
 ) -> Any:
     """Parse one JSON value. Raises ``error``, which names ``of`` (a file, or a line of one), for anything else."""
     try:
-        return loads(content, surrogates=surrogates)
+        return loads(content, surrogates=surrogates, nan=nan)
     except ValueError as wrong:
         raise error(f"{of} {problem(wrong)}", hint=hint) from wrong
 
@@ -158,7 +159,13 @@ def _finite(digits: str) -> float:
     return number
 
 
+def _none_for_nan(name: str) -> None:
+    if name != "NaN":
+        _refuse_constant(name)
+
+
 DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+NAN_DECODER = json.JSONDecoder(parse_constant=_none_for_nan, parse_float=_finite)
 
 HINT = "one JSON object a line"
 

@@ -31,6 +31,7 @@ TEXTS = ("paraphrase_prompts", "neighborhood_prompts", "attribute_prompts", "gen
     (f"{REWRITE}.target_new.str", "Q9002", "requested_rewrite.target_new: Q9002 has no label, only its Wikidata id"),
     (f"{REWRITE}.target_true.id", None, "case 0: requested_rewrite.target_true.id: must be a text, not null"),
     (f"{REWRITE}.target_true.str", " Zarl", "target_new and target_true are both 'Zarl'"),
+    (f"{REWRITE}.target_true.str", "zarl", "target_new and target_true are both 'Zarl'"),
 ])  # fmt: skip
 def test_invalid_field_is_named(record, stored, path, value, said) -> None:
     assert said in read_error(stored([with_field(record, path, value)]).cases)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import ke_plugin_alias
+import ke_plugin_alias.judge
 from ke_core.plugin import Answer, Case, Item, Query
 from ke_core.runner.judging import held
 from ke_plugin_recoe import ATLAS, REASONING, RecoeAtlasConfig
@@ -15,7 +15,7 @@ Read = Callable[..., list[Case]]
 
 
 def judged(query: Query, *answers: str) -> list[str]:
-    judge = ke_plugin_alias.build(ke_plugin_alias.AliasConfig())
+    judge = ke_plugin_alias.judge.Alias(ke_plugin_alias.AliasConfig())
     items = [Item(query=query, reply=Answer(text=answer)) for answer in answers]
     return [found.verdict.value for found in judge.judge(None, items)]
 

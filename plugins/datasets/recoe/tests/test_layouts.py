@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import ke_plugin_alias
+import ke_plugin_alias.judge
 from ke_benchmarks import count_cases
 from ke_benchmarks.soundness import problems
 from ke_core.plugin import Answer, Case, Item
@@ -134,7 +134,7 @@ def test_digits_and_words_match_as_numbers(read: Read, count_record: dict[str, A
     count_record |= {"answer": "22", "answer_alias": ["twenty-two"], "counterfactual_answer": "21"}
     (case,) = read({**count_record, "counterfactual_answer_alias": ["twenty-one"]}, scheme="counting")
     (probe,) = [probe for probe in case.probes if probe.aspect == REASONING]
-    judge = ke_plugin_alias.build(ke_plugin_alias.AliasConfig())
+    judge = ke_plugin_alias.judge.Alias(ke_plugin_alias.AliasConfig())
     items = [Item(query=probe.queries[0], reply=Answer(text=a)) for a in ("21", "Twenty-one", "twenty two", "22", "20")]
     assert [found.verdict.value for found in judge.judge(None, items)] == [
         "right",

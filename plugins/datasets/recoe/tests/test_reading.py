@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import ke_plugin_alias
+import ke_plugin_alias.judge
 from ke_benchmarks.soundness import problems
 from ke_core.plugin import COUNTERFACTUALS_PERPLEXITY, FACTS_PERPLEXITY, Answer, BadData, Case, Dataset, Item, Query
 from ke_plugin_recoe import REASONING, RELEASED, VARIANTS, WHOLE, RecoeAtlasConfig, RecoeConfig, ke_datasets
@@ -73,7 +73,7 @@ def asked(case: Case) -> Query:
 
 
 def judged(query: Query, *answers: str) -> list[str]:
-    judge = ke_plugin_alias.build(ke_plugin_alias.AliasConfig())
+    judge = ke_plugin_alias.judge.Alias(ke_plugin_alias.AliasConfig())
     return [
         found.verdict.value for found in judge.judge(None, [Item(query=query, reply=Answer(text=a)) for a in answers])
     ]

@@ -149,9 +149,13 @@ def test_object_may_be_named_by_any_published_name(stored) -> None:
     assert query.gold.entities[0].names == ("Tobin Crane", "T. Crane")
 
 
-def test_value_as_object_has_no_aliases(stored) -> None:
-    date = {**FACT, "target": "1820", "tail_entity": {"datatype": "time", "value": {"time": "+1820"}}}
-    [case] = stored({"7": {**record(), "edit": date}}).cases()
+@pytest.mark.parametrize(
+    "tail", [{"datatype": "time", "value": {"time": "+1820"}}, {"datatype": "string", "value": "1820"}]
+)
+def test_value_as_object_has_no_aliases(stored, tail) -> None:
+    """The released files have the value of a string or a formula as a text."""
+    edit = {**FACT, "target": "1820", "tail_entity": tail}
+    [case] = stored({"7": {**record(), "edit": edit}}).cases()
     assert case.probes[0].queries[0].gold.entities[0].names == ("1820",)
 
 

@@ -75,6 +75,11 @@ def test_null_questions_are_absent(stored) -> None:
     assert [probe.aspect for probe in case.probes] == ["efficacy", "efficacy-teacher-forced"]
 
 
+def test_nan_in_a_file_is_a_missing_value(stored) -> None:
+    [case] = stored([RECORD | {"tag": float("nan")}]).cases()
+    assert "change" not in case.probes[0].queries[0].tags
+
+
 def test_timestep_and_kind_of_wording_are_tags_of_queries(stored) -> None:
     first, second = stored([RECORD], [RECORD]).cases()
     assert (first.id, second.id) == ("20240201-0", "20240220-0")

@@ -237,8 +237,8 @@ def test_prompt_without_usable_records_has_only_the_facts(tmp_path) -> None:
 
 def test_most_records_remain_with_all_edits_of_atlas() -> None:
     """No demonstrated subject is edited, only some objects of their neighbors."""
-    atlas = pytest.importorskip("ke_plugin_atlas")
-    edits = [edit for case in atlas.build(atlas.AtlasConfig()).cases() for edit in case.edits]
+    atlas = pytest.importorskip("ke_plugin_atlas.dataset")
+    edits = [edit for case in atlas.Atlas(atlas.AtlasConfig()).cases() for edit in case.edits]
     free = corpus()
     edited = {edit.cloze.subject for edit in edits}
     assert not edited & {record.subject.removeprefix("the ") for record in OURS}

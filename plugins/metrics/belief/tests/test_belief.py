@@ -124,6 +124,17 @@ def test_two_edits_of_a_case_are_tested_separately() -> None:
     assert set(found) == {MOVE_TOWER.id, MOVE_GATE.id}
 
 
+def test_edits_whose_ids_end_alike_are_not_mixed_up() -> None:
+    """Ids may be statements: "DC comes from Oslo" and "AC/DC comes from Oslo"."""
+    long = evolve(MOVE_GATE, id=f"AC/{MOVE_TOWER.id}")
+    case = Case(id="both", edits=(MOVE_TOWER, long), probes=CASES[0].probes)
+    tested = with_tests(case, [case])
+    own = {query.id for probe in tested.probes if probe.edits == (MOVE_TOWER.id,) for query in probe.queries}
+    made = record(lambda query: right(query) if query.id in own else "?", case=tested)
+    found = {value.unit: value.value for value in Belief().values(made) if value.aspect == "choice"}
+    assert found == {MOVE_TOWER.id: 1, long.id: 0.5}  # no letter is more probable
+
+
 @pytest.mark.parametrize("edit", [TEXT_ONLY, FREE_FORM, language("Bo", "Thai", "Thai")], ids=lambda edit: edit.id)
 def test_unsuitable_edit_has_no_tests_and_a_reason(edit) -> None:
     case = Case(id="c", edits=(edit,), probes=CASES[0].probes)

@@ -84,8 +84,12 @@ def test_short_or_missing_texts_have_a_reason() -> None:
 @pytest.fixture
 def references(tmp_path):
     file = tmp_path / "snippets.json"
-    texts = {"P131": {"Q220": [{"name": "x", "text": "tiber forum"}], "Q90": [{"name": "y", "text": "seine forum"}]}}
-    file.write_text(json.dumps(texts))
+    texts = {"Q220": "tiber forum", "Q90": "seine forum"}
+    places = [
+        {"relation_id": "P131", "target_id": thing, "samples": [{"name": "x", "text": text}]}
+        for thing, text in texts.items()
+    ]
+    file.write_text(json.dumps(places))
     return file
 
 
@@ -96,6 +100,8 @@ def test_consistency_of_known_texts(references) -> None:
     found = values(record("tiber", ""), config)
     assert found["consistency", "after"] == pytest.approx(tiber / math.hypot(tiber, 1))
     assert values(record("tiber", "forum"), config)["consistency", "after"] == pytest.approx(1)
+    other_words = values(record("tiber", "forum and more"), config)
+    assert other_words["consistency", "after"] == pytest.approx(1)  # words of no reference text do not count
     assert values(record("seine", ""), config)["consistency", "after"] == 0
     assert ("consistency", "after") not in values(record("tiber", ""))
 
@@ -104,7 +110,9 @@ def test_no_similarity_without_reference_text(references) -> None:
     assert read(str(references)).similarity("tiber", ("P131", "Q1")) is None
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"P1": {"Q1": [{}]}}', '{"P1": 3}'])
+@pytest.mark.parametrize(
+    "content", ["", "[]", '[{"relation_id": "P1", "target_id": "Q1", "samples": [{}]}]', '[{"P1": 3}]', "3"]
+)
 def test_invalid_reference_file_is_named(tmp_path, content) -> None:
     file = tmp_path / "bad.json"
     file.write_text(content)

@@ -339,6 +339,8 @@ def test_text_keeps_its_spaces_but_not_the_steps_before_it(reply, text) -> None:
         ("gsm8k/exact_match/strict-match", None, False),
         ("wikitext/word_perplexity", "", True),
         ("cola/mcc", "", False),
+        ("cola/mcq-generated", None, False),
+        ("cola/mcq-generated-mcc", "", False),  # a correlation, from -1 to 1
     ],
 )
 def test_units_and_directions(aspect, unit, less) -> None:

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
 from ke_core.plugin import Encoder, EncoderRequest, EncoderSpec, hookimpl
-
-
-@frozen(kw_only=True)
-class NoEncoderOptions:
-    """No options: the request holds the encoder's id and its device."""
 
 
 def build(request: EncoderRequest) -> Encoder:
@@ -22,8 +15,4 @@ def build(request: EncoderRequest) -> Encoder:
 @hookimpl
 def ke_encoders() -> list[EncoderSpec]:
     """Register ``hf``: known names, local folders and Hub ids."""
-    return [
-        EncoderSpec(
-            name="hf", summary="sentence encoders loaded with transformers", config=NoEncoderOptions, build=build
-        )
-    ]
+    return [EncoderSpec(name="hf", summary="sentence encoders loaded with transformers", build=build)]

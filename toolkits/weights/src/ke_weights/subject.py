@@ -14,6 +14,7 @@ from attrs import frozen
 from torch import Tensor
 
 from ke_core.plugin import BadConfig, KEError, continued
+from ke_plugin_hf.decoding.tokens import inside_ids
 
 
 @frozen
@@ -66,14 +67,14 @@ def target_ids(tokenizer: Any, prompt: str, target: str) -> tuple[int, ...]:
     """Return ids of ``target`` after ``prompt``, with one leading space and no special tokens.
 
     There is no space if the target begins a line. The ids come from the encoding of both together if it starts with the
-    prompt's own ids, else from encoding the target separately.
+    prompt's own ids, else from encoding the target separately, as scoring does.
     """
     spaced = continued(prompt, target)
     alone, _offsets = encode(tokenizer, prompt)
     both, _offsets = encode(tokenizer, prompt + spaced)
     if both[: len(alone)] == alone and len(both) > len(alone):
         return tuple(both[len(alone) :])
-    return tuple(tokenizer(spaced, add_special_tokens=False)["input_ids"])
+    return tuple(inside_ids(tokenizer, spaced))
 
 
 def edit_room(model: Any) -> int:

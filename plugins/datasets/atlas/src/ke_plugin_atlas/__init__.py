@@ -7,7 +7,7 @@ from typing import Literal
 from attrs import frozen
 
 from ke_benchmarks import HIDE, mask_option
-from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl, option
+from ke_core.plugin import SINGLE_ASPECTS, DatasetSpec, hookimpl, option
 
 
 @frozen(kw_only=True)
@@ -22,13 +22,6 @@ class AtlasConfig:
     )
 
 
-def build(config: AtlasConfig) -> Dataset:
-    """Build the dataset."""
-    from ke_plugin_atlas.dataset import Atlas  # noqa: PLC0415  built late
-
-    return Atlas(config=config)
-
-
 @hookimpl
 def ke_datasets() -> list[DatasetSpec]:
     """Register ``atlas``."""
@@ -37,7 +30,7 @@ def ke_datasets() -> list[DatasetSpec]:
             name="atlas",
             summary="two- and three-hop questions about countries, capitals, currencies, languages (embedded, offline)",
             config=AtlasConfig,
-            build=build,
+            build="ke_plugin_atlas.dataset:Atlas",
             cite="after Zhong et al. 2023, MQuAKE, section 3; facts from GeoNames (CC BY 4.0) and countryinfo (MIT)",
             aspects=(*SINGLE_ASPECTS, "instance", "multi-hop"),
             styles=("direct", "cot"),

@@ -30,7 +30,7 @@ PUBLISHED = {
 PUBLISHED_EDITS = {"cases": 253, "distinct statements": 253}
 
 
-@frozen(kw_only=True)
+@frozen
 class Atlas(CaseDataset):
     """The dataset ``atlas``. It reads only the embedded graph."""
 

@@ -105,13 +105,6 @@ def build_builder(config: CompkeBuild) -> Builder:
     return CompkeBuilder(config=config, templates={})
 
 
-def build_compke(config: CompkeConfig) -> Dataset:
-    """Build the dataset of the published file or of your own."""
-    from ke_plugin_compke.dataset import compke  # noqa: PLC0415  built late
-
-    return compke(config)
-
-
 def build_atlas(config: CompkeAtlasConfig) -> Dataset:
     """Build the dataset of the embedded graph."""
     from ke_plugin_compke.dataset import CompkeAtlas  # noqa: PLC0415  built late
@@ -136,7 +129,7 @@ def ke_datasets() -> list[DatasetSpec]:
         "judge": "set",
     }
     return [
-        COMPKE.spec(config=CompkeConfig, build=build_compke, builder=builder, **shared),
+        COMPKE.spec(config=CompkeConfig, build="ke_plugin_compke.dataset:compke", builder=builder, **shared),
         ATLAS.spec(config=CompkeAtlasConfig, build=build_atlas, **shared),
     ]
 

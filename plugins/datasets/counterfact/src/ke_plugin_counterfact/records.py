@@ -34,8 +34,8 @@ class CounterfactRewrite:
     target_true: CounterfactObject
 
     def __attrs_post_init__(self) -> None:
-        """Reject two objects with the same spelling."""
-        if self.target_new.str.strip() == self.target_true.str.strip():
+        """Reject two objects with the same spelling, apart from case."""
+        if self.target_new.str.strip().casefold() == self.target_true.str.strip().casefold():
             raise ValueError(f"target_new and target_true are both {self.target_new.str.strip()!r}")
 
 

@@ -17,7 +17,7 @@ from ke_benchmarks import (
     relations_option,
     reproductions_in,
 )
-from ke_benchmarks.graph import Builder, BuilderSpec
+from ke_benchmarks.graph import BuilderSpec
 from ke_core.plugin import SINGLE_ASPECTS, Dataset, DatasetSpec, hookimpl, option
 from ke_plugin_mquake.variants import ATLAS, OWN, VARIANTS, MquakeVariant
 
@@ -68,17 +68,11 @@ class MquakeBuild:
     newer_relations: str = option("the newer graph's table of relations, if needed", "", file=True)
 
 
-def _builder(config: MquakeBuild) -> Builder:
-    from ke_plugin_mquake.builder import MquakeBuilder  # noqa: PLC0415  built late
-
-    return MquakeBuilder(config=config)
-
-
 BUILDER = BuilderSpec(
     name="mquake",
     summary="chains of 2 to 4 facts with counterfactual edits, and questions over them",
     config=MquakeBuild,
-    build=_builder,
+    build="ke_plugin_mquake.builder:MquakeBuilder",
 )
 
 

@@ -44,7 +44,7 @@ class CaseCandidate:
     after: tuple[ChainHop, ...]
 
 
-@frozen(kw_only=True)
+@frozen
 class MquakeBuilder:
     """Builder of MQuAKE cases. ``words``: phrases by relation that replace the templates of the graph."""
 

@@ -7,7 +7,7 @@ from typing import Literal
 from attrs import frozen, validators
 
 from ke_benchmarks import ATLAS_LICENSE, ReproductionSpec, data_dir_option, file_option, mask_option, reproductions_in
-from ke_benchmarks.graph import Builder, BuilderSpec
+from ke_benchmarks.graph import BuilderSpec
 from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl, option
 from ke_plugin_ripple_edits.variants import FAMILY, VARIANTS, RippleVariant
 
@@ -67,18 +67,11 @@ class RippleBuildConfig:
     )
 
 
-def build(config: RippleBuildConfig) -> Builder:
-    """Build the builder."""
-    from ke_plugin_ripple_edits.build import RippleBuilder  # noqa: PLC0415  built late
-
-    return RippleBuilder(config=config)
-
-
 BUILDER = BuilderSpec(
     name=FAMILY,
     summary="edits with tests by six criteria: logical rules, two hops, aliases, other objects, other relations",
     config=RippleBuildConfig,
-    build=build,
+    build="ke_plugin_ripple_edits.build:RippleBuilder",
     cite="Cohen et al. 2024, RippleEdits, section 4.1",
 )
 

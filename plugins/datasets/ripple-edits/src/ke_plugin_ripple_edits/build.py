@@ -25,7 +25,7 @@ SPARE = 2
 """Edits sampled for each requested one: some have no consequence, some are not recalled by the model."""
 
 
-@frozen(kw_only=True)
+@frozen
 class RippleBuilder:
     """RippleEdits' pipeline (section 4.1)."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from attrs import field, frozen
+from attrs import field, frozen, validators
 
 from ke_benchmarks import has_label, not_blank
 
@@ -30,24 +30,26 @@ class UnieditProperty:
 
 @frozen(kw_only=True)
 class UnieditTail:
-    """The object of a fact: an entity, a quantity, a date ..., depending on ``datatype``."""
+    """The object of a fact: an entity, a quantity, a date ..., depending on ``datatype``; a text for strings."""
 
     datatype: str
-    value: dict[str, Any]
+    value: Any = field(validator=validators.instance_of((dict, str)))
 
     @property
     def item(self) -> str:
         """The id of the entity; empty if the object is a value."""
-        return str(self.value.get("id", "")) if self.datatype == ITEM else ""
+        return str(self._entity.get("id", ""))
 
     @property
     def names(self) -> tuple[str, ...]:
         """Label and aliases of the entity; empty if the object is a value."""
-        if self.datatype != ITEM:
-            return ()
-        aliases = self.value.get("aliases") or ()
-        found = (self.value.get("label"), *(aliases if isinstance(aliases, list) else ()))
+        aliases = self._entity.get("aliases") or ()
+        found = (self._entity.get("label"), *(aliases if isinstance(aliases, list) else ()))
         return tuple(name for name in found if isinstance(name, str) and name.strip())
+
+    @property
+    def _entity(self) -> dict[str, Any]:
+        return self.value if self.datatype == ITEM and isinstance(self.value, dict) else {}
 
 
 @frozen(kw_only=True)

@@ -51,7 +51,7 @@ class Wikibigedit(FileDataset):
     def step_records(self, step: int) -> Iterator[WikibigeditRecord]:
         """Yield the records of one timestep."""
         of_step = evolve(self, variant=self.variant_of(step))
-        return of_step.records(WikibigeditRecord, key="", prepare=one_layout)
+        return of_step.records(WikibigeditRecord, key="", prepare=one_layout, nan=True)  # tags are NaN in the files
 
     @property
     def steps(self) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
+from ke_core.plugin import EditorSpec, ModelFacts, Setting, hookimpl
 from ke_weights import (
     NULL_SPACE_SETTINGS,
     MultiLayerConfig,
@@ -58,13 +58,6 @@ def derive(config: AlphaEditConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     return multi_layer_settings(config, facts, table=with_memit_values(PUBLISHED)) | own
 
 
-def build(config: AlphaEditConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_alphaedit.editor import AlphaEdit  # noqa: PLC0415  built late
-
-    return AlphaEdit(config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``alphaedit``."""
@@ -73,7 +66,7 @@ def ke_editors() -> list[EditorSpec]:
             name="alphaedit",
             summary="MEMIT with updates in the null space of common keys and of earlier edits",
             config=AlphaEditConfig,
-            build=build,
+            build="ke_plugin_alphaedit.editor:AlphaEdit",
             settings=derive,
             cite=CITE,
             needs_weights=True,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl, option
+from ke_core.plugin import EditorSpec, hookimpl, option
 from ke_memory import decomposition_option, encoder_option, prompts_option, sub_questions_material
 
 PROFILE_FACTS = {"paper": "own", "default": "all"}
@@ -44,13 +44,6 @@ class DeepEditConfig:
         return (self.facts or PROFILE_FACTS[self.profile]) == "own"
 
 
-def build(config: DeepEditConfig) -> Editor:
-    """Return the editor."""
-    from ke_plugin_deepedit.editor import DeepEdit  # noqa: PLC0415  built late
-
-    return DeepEdit(config=config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``deepedit``."""
@@ -59,7 +52,7 @@ def ke_editors() -> list[EditorSpec]:
             name="deepedit",
             summary="searches thoughts depth first and replaces them with edits from a memory",
             config=DeepEditConfig,
-            build=build,
+            build="ke_plugin_deepedit.editor:DeepEdit",
             cite="Wang et al. 2024, DeepEdit: Knowledge Editing as Decoding with Constraints",
             masks=True,
             own_prompt=True,

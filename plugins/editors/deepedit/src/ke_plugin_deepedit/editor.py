@@ -75,7 +75,7 @@ def _dataset_walk(search: DeepEditSearch, session: Session[Any]) -> SubQuestionW
     )
 
 
-@frozen(kw_only=True)
+@frozen
 class DeepEdit(MemoryEditor):
     """Editor whose edited model checks its thoughts against the edits."""
 

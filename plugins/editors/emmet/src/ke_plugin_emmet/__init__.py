@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl, option
+from ke_core.plugin import EditorSpec, ModelFacts, Setting, hookimpl, option
 from ke_weights import (
     Published,
     SingleLayerConfig,
@@ -70,13 +70,6 @@ def derive(config: EmmetConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     return single_layer_settings(config, facts, table=with_memit_values(PUBLISHED), clamp=clamp) | own
 
 
-def build(config: EmmetConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_emmet.editor import Emmet  # noqa: PLC0415  built late
-
-    return Emmet(config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``emmet``."""
@@ -85,7 +78,7 @@ def ke_editors() -> list[EditorSpec]:
             name="emmet",
             summary="writes many facts at once into one layer: ROME for batches",
             config=EmmetConfig,
-            build=build,
+            build="ke_plugin_emmet.editor:Emmet",
             settings=derive,
             cite=CITE,
             needs_weights=True,

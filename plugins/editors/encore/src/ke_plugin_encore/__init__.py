@@ -7,15 +7,11 @@ model gets 10, and the number of hits of LLaMA-2-7B.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from ke_core.plugin import ModelFacts, Setting, hookimpl
 from ke_weights import Published, UpdateWrapperSpec, derived, not_negative, resolve_hyperparameters
-
-if TYPE_CHECKING:
-    from ke_weights.plugin import UpdateWrapper
 
 CITE = (
     "Gupta, Phan, Hsu, Anumanchipalli, et al.: Lifelong Sequential Knowledge Editing without Model Degradation. 2025, "
@@ -49,13 +45,6 @@ def derive(config: EncoreConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     return resolve_hyperparameters(config, PUBLISHED.get(facts.shape.key), otherwise)
 
 
-def build(config: EncoreConfig) -> UpdateWrapper:
-    """Return the wrapper; imports torch."""
-    from ke_plugin_encore.wrapper import Encore  # noqa: PLC0415  built late
-
-    return Encore(config)
-
-
 @hookimpl(optionalhook=True)
 def ke_update_wrappers() -> list[UpdateWrapperSpec]:
     """Register ``encore``."""
@@ -64,7 +53,7 @@ def ke_update_wrappers() -> list[UpdateWrapperSpec]:
             name="encore",
             summary="a norm constraint on updates, and targets that stop early",
             config=EncoreConfig,
-            build=build,
+            build="ke_plugin_encore.wrapper:Encore",
             settings=derive,
             cite=CITE,
         )

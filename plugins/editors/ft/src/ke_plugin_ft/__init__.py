@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import EditorSpec, hookimpl
 from ke_plugin_ft.values import FtConfig, settings
 
 CITE = (
@@ -13,13 +13,6 @@ CITE = (
 )
 
 
-def build(config: FtConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_ft.editor import Ft  # noqa: PLC0415  built late
-
-    return Ft(config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``ft``."""
@@ -28,7 +21,7 @@ def ke_editors() -> list[EditorSpec]:
             name="ft",
             summary="fine-tunes one layer's MLP projection on the edits, with a bound on each weight",
             config=FtConfig,
-            build=build,
+            build="ke_plugin_ft.editor:Ft",
             cite=CITE,
             needs_weights=True,
             edited_form="cloze",

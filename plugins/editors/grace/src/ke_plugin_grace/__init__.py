@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import EditorSpec, hookimpl
 from ke_plugin_grace.values import GraceConfig, settings
 
 CITE = (
     "Hartvigsen, Sankaranarayanan, Palangi, Kim, Ghassemi: Aging with GRACE: Lifelong Model Editing with Discrete "
     "Key-Value Adaptors. NeurIPS 2023, https://arxiv.org/abs/2211.11031"
 )
-
-
-def build(config: GraceConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_grace.editor import Grace  # noqa: PLC0415  built late
-
-    return Grace(config)
 
 
 @hookimpl
@@ -26,7 +19,7 @@ def ke_editors() -> list[EditorSpec]:
             name="grace",
             summary="a codebook in one layer: near the prompt of an edit, a trained value replaces the layer's output",
             config=GraceConfig,
-            build=build,
+            build="ke_plugin_grace.editor:Grace",
             settings=settings,
             cite=CITE,
             needs_weights=True,

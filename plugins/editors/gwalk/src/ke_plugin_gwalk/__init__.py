@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from attrs import Attribute, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl, option
+from ke_core.plugin import EditorSpec, hookimpl, option
 from ke_memory import (
     decomposition_option,
     encoder_option,
@@ -60,13 +60,6 @@ class GwalkConfig:
     )
 
 
-def build(config: GwalkConfig) -> Editor:
-    """Return the editor."""
-    from ke_plugin_gwalk.editor import Gwalk  # noqa: PLC0415  built late
-
-    return Gwalk(config=config)
-
-
 def oracle(config: Any) -> tuple[str, ...]:
     """Return the gold material that the options need: aliases and sub-questions depend on answers."""
     return (*(("aliases",) if config.aliases == "oracle" else ()), *sub_questions_material(config))
@@ -80,7 +73,7 @@ def ke_editors() -> list[EditorSpec]:
             name="gwalk",
             summary="stores edits as a graph of triples and answers questions by walking it",
             config=GwalkConfig,
-            build=build,
+            build="ke_plugin_gwalk.editor:Gwalk",
             cite="Zhong et al. 2025, MQuAKE-Remastered: Multi-Hop Knowledge Editing Can Only Be Advanced with "
             "Reliable Evaluations (GWalk, appendix D.1)",
             masks=True,

@@ -62,7 +62,7 @@ class GwalkModel:
         self.walk.graph.change(add=add, remove=remove)
 
 
-@frozen(kw_only=True)
+@frozen
 class Gwalk(MemoryEditor):
     """Editor whose edited model walks a graph of the edits."""
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl, option
+from ke_core.plugin import EditorSpec, hookimpl, option
 from ke_memory import encoder_option, prompts_option
 
 
@@ -30,13 +30,6 @@ class IceConfig:
     prompts: str = prompts_option("text before the facts: own, or a folder with an opening.txt")
 
 
-def build(config: IceConfig) -> Editor:
-    """Return the editor."""
-    from ke_plugin_ice.editor import Ice  # noqa: PLC0415  built late
-
-    return Ice(config=config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``ice``."""
@@ -45,7 +38,7 @@ def ke_editors() -> list[EditorSpec]:
             name="ice",
             summary="in-context editing: puts the edited facts as sentences before every question",
             config=IceConfig,
-            build=build,
+            build="ke_plugin_ice.editor:Ice",
             cite="Cohen et al. 2024, Evaluating the Ripple Effects of Knowledge Editing in Language Models",
             masks=True,
             uses_own_edits=lambda config: config.facts == "own",

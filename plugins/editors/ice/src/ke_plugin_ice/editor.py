@@ -71,7 +71,7 @@ def _proposition(edit: Edit) -> str:
     return words if verb in COPULAS else ""
 
 
-@frozen(kw_only=True)
+@frozen
 class Ice(MemoryEditor):
     """Editor whose edited model reads the edits before each question."""
 

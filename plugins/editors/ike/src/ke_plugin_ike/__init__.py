@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl, option
+from ke_core.plugin import EditorSpec, hookimpl, option
 from ke_memory import decomposition_option, encoder_option, prompts_option, sub_questions_material
 
 
@@ -39,13 +39,6 @@ class IkeConfig:
     prompts: str = prompts_option("format of a demonstration: own, or a folder with a demonstration.txt")
 
 
-def build(config: IkeConfig) -> Editor:
-    """Return the editor."""
-    from ke_plugin_ike.editor import Ike  # noqa: PLC0415  built late
-
-    return Ike(config=config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``ike``."""
@@ -54,7 +47,7 @@ def ke_editors() -> list[EditorSpec]:
             name="ike",
             summary="puts the new fact into the prompt, after demonstrations of other edits",
             config=IkeConfig,
-            build=build,
+            build="ke_plugin_ike.editor:Ike",
             cite="Zheng et al. 2023, Can We Edit Factual Knowledge by In-Context Learning?",
             masks=True,
             own_prompt=True,

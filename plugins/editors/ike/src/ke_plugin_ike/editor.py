@@ -141,7 +141,7 @@ def with_prompt(request: EditorRequest, text: str, until: str) -> EditorRequest:
     return evolve(request, prompt=Prompt(text=text, decoding=decoding))
 
 
-@frozen(kw_only=True)
+@frozen
 class Ike(MemoryEditor):
     """Editor whose edited model reads the edits in its prompt."""
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl, option
+from ke_core.plugin import EditorSpec, hookimpl, option
 from ke_memory import encoder_option, prompts_option
 
 COUNTERFACTUALS = "counterfactual-facts"
@@ -39,13 +39,6 @@ class InputAugConfig:
     prompts: str = prompts_option("instruction and worked examples: own, or a folder with a direct.txt or cot.txt")
 
 
-def build(config: InputAugConfig) -> Editor:
-    """Return the editor."""
-    from ke_plugin_input_aug.editor import InputAug  # noqa: PLC0415  built late
-
-    return InputAug(config=config)
-
-
 def oracle(config: InputAugConfig) -> tuple[str, ...]:
     """Return the gold material that the options need."""
     return (COUNTERFACTUALS,) if config.facts == "counterfactuals" else ()
@@ -59,7 +52,7 @@ def ke_editors() -> list[EditorSpec]:
             name="input-aug",
             summary="input augmentation: puts counterfactual facts before every question, an upper bound",
             config=InputAugConfig,
-            build=build,
+            build="ke_plugin_input_aug.editor:InputAug",
             cite="Hua et al. 2024, Propagation and Pitfalls: Reasoning-based Assessment of Knowledge Editing (ReCoE)",
             masks=True,
             own_prompt=True,

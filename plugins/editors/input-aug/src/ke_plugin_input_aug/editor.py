@@ -116,7 +116,7 @@ class InputAugModel(InContextModel):
         return {**super().details, "max_tokens": self.max_tokens or self.mode.decoding.max_tokens}
 
 
-@frozen(kw_only=True)
+@frozen
 class InputAug(MemoryEditor):
     """Editor whose edited model reads the edits before each question."""
 

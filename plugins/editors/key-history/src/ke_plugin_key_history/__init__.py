@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from attrs import frozen, validators
 
 from ke_core.plugin import hookimpl, option
 from ke_weights import UpdateWrapperSpec
-
-if TYPE_CHECKING:
-    from ke_weights.plugin import UpdateWrapper
 
 CITE = (
     "Fang, Jiang, Wang, Ma, Shi, Wang, He, Chua: AlphaEdit: Null-Space Constrained Knowledge Editing for Language "
@@ -29,13 +26,6 @@ class KeyHistoryConfig:
     )
 
 
-def build(config: KeyHistoryConfig) -> UpdateWrapper:
-    """Return the wrapper; imports torch."""
-    from ke_plugin_key_history.wrapper import KeyHistory  # noqa: PLC0415  built late
-
-    return KeyHistory(config)
-
-
 @hookimpl(optionalhook=True)
 def ke_update_wrappers() -> list[UpdateWrapperSpec]:
     """Register ``key-history``."""
@@ -44,7 +34,7 @@ def ke_update_wrappers() -> list[UpdateWrapperSpec]:
             name="key-history",
             summary="updates that keep the outputs for the keys of earlier edits",
             config=KeyHistoryConfig,
-            build=build,
+            build="ke_plugin_key_history.wrapper:KeyHistory",
             cite=CITE,
         )
     ]

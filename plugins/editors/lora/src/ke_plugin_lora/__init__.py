@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import EditorSpec, hookimpl
 from ke_plugin_lora.values import LoraConfig, settings
 
 CITE = (
     "Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang, Chen: LoRA: Low-Rank Adaptation of Large Language Models. ICLR 2022, "
     "https://arxiv.org/abs/2106.09685"
 )
-
-
-def build(config: LoraConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_lora.editor import Lora  # noqa: PLC0415  built late
-
-    return Lora(config)
 
 
 @hookimpl
@@ -26,7 +19,7 @@ def ke_editors() -> list[EditorSpec]:
             name="lora",
             summary="trains a low-rank adapter on the edits and adds it to the weights",
             config=LoraConfig,
-            build=build,
+            build="ke_plugin_lora.editor:Lora",
             cite=CITE,
             needs_weights=True,
             edited_form="cloze",

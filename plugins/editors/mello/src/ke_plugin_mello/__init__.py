@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl, option
+from ke_core.plugin import EditorSpec, hookimpl, option
 from ke_memory import (
     decomposition_option,
     encoder_option,
@@ -46,13 +46,6 @@ class MelloConfig:
     )
 
 
-def build(config: MelloConfig) -> Editor:
-    """Return the editor."""
-    from ke_plugin_mello.editor import Mello  # noqa: PLC0415  built late
-
-    return Mello(config=config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``mello``."""
@@ -61,7 +54,7 @@ def ke_editors() -> list[EditorSpec]:
             name="mello",
             summary="decomposes questions and compares each answer with the nearest edit in a memory",
             config=MelloConfig,
-            build=build,
+            build="ke_plugin_mello.editor:Mello",
             cite="Zhong et al. 2023, MQuAKE: Assessing Knowledge Editing in Language Models via Multi-Hop Questions",
             masks=True,
             own_prompt=True,

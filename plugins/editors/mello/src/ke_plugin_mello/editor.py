@@ -53,7 +53,7 @@ class MelloModel(MemoryEditedModel):
         return {**super().details, **generation, "examples_sha256": digest}
 
 
-@frozen(kw_only=True)
+@frozen
 class Mello(MemoryEditor):
     """Editor whose edited model uses a memory of the edits."""
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import EditorSpec, hookimpl
 from ke_plugin_melo.values import MeloConfig, settings
 
 CITE = (
     "Yu, Chen, Zhou, He: MELO: Enhancing Model Editing with Neuron-Indexed Dynamic LoRA. AAAI 2024, "
     "https://arxiv.org/abs/2312.11795"
 )
-
-
-def build(config: MeloConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_melo.editor import Melo  # noqa: PLC0415  built late
-
-    return Melo(config)
 
 
 @hookimpl
@@ -26,7 +19,7 @@ def ke_editors() -> list[EditorSpec]:
             name="melo",
             summary="a vector database in one layer selects a small LoRA block in later layers for each prompt",
             config=MeloConfig,
-            build=build,
+            build="ke_plugin_melo.editor:Melo",
             settings=settings,
             cite=CITE,
             needs_weights=True,

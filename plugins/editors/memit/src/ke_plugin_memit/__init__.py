@@ -18,7 +18,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
+from ke_core.plugin import EditorSpec, ModelFacts, Setting, hookimpl
 from ke_weights import (
     PUBLISHED_MULTI_LAYER,
     MultiLayerConfig,
@@ -59,13 +59,6 @@ def derive(config: MemitConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     )
 
 
-def build(config: MemitConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_memit.editor import Memit  # noqa: PLC0415  built late
-
-    return Memit(config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``memit``."""
@@ -74,7 +67,7 @@ def ke_editors() -> list[EditorSpec]:
             name="memit",
             summary="writes many facts at once into the MLP weights of several layers",
             config=MemitConfig,
-            build=build,
+            build="ke_plugin_memit.editor:Memit",
             settings=derive,
             cite=CITE,
             needs_weights=True,

@@ -7,9 +7,8 @@ from typing import Literal
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, TrainerSpec, hookimpl, option
+from ke_core.plugin import EditorSpec, ModelFacts, Setting, TrainerSpec, hookimpl, option
 from ke_weights import derived, not_negative, positive
-from ke_weights.trainers import Trainer
 
 CITE = (
     "Mitchell, Lin, Bosselut, Finn, Manning: Fast Model Editing at Scale. ICLR 2022, https://arxiv.org/abs/2110.11309"
@@ -51,20 +50,6 @@ class MendConfig:
     locality_length: int = option("training: tokens to use of each document", 32, validators.gt(0))
 
 
-def build(config: MendConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_mend.editor import Mend  # noqa: PLC0415  built late
-
-    return Mend(config)
-
-
-def build_trainer(config: MendConfig) -> Trainer:
-    """Return the trainer; imports torch."""
-    from ke_plugin_mend.training import MendTrainer  # noqa: PLC0415  built late
-
-    return MendTrainer(config)
-
-
 def settings(config: MendConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     """Return the training settings for a model of that shape."""
     from ke_plugin_mend.profiles import resolve_profile  # noqa: PLC0415  the profiles import this config
@@ -80,11 +65,11 @@ def ke_editors() -> list[EditorSpec]:
             name="mend",
             summary="a trained network transforms the gradient of an edit into an update of the last MLPs",
             config=MendConfig,
-            build=build,
+            build="ke_plugin_mend.editor:Mend",
             cite=CITE,
             needs_weights=True,
             edited_form="cloze",
             settings=settings,
-            trainer=TrainerSpec(build=build_trainer),
+            trainer=TrainerSpec(build="ke_plugin_mend.training:MendTrainer"),
         )
     ]

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import frozen, validators
 
 from ke_core.plugin import hookimpl, option
 from ke_weights import UpdateWrapperSpec, not_negative
-
-if TYPE_CHECKING:
-    from ke_weights.plugin import UpdateWrapper
 
 CITE = "Liu et al.: norm-anchor scaling (NAS). 2026, https://arxiv.org/abs/2602.02543"
 
@@ -35,13 +30,6 @@ class NasConfig:
     limit: float = option("abandon an edit whose norm is above this multiple of A", 2.0, validators.gt(0))
 
 
-def build(config: NasConfig) -> UpdateWrapper:
-    """Return the wrapper; imports torch."""
-    from ke_plugin_nas.wrapper import Nas  # noqa: PLC0415  built late
-
-    return Nas(config)
-
-
 @hookimpl(optionalhook=True)
 def ke_update_wrappers() -> list[UpdateWrapperSpec]:
     """Register ``nas``."""
@@ -50,7 +38,7 @@ def ke_update_wrappers() -> list[UpdateWrapperSpec]:
             name="nas",
             summary="scales each target to the typical norm of targets",
             config=NasConfig,
-            build=build,
+            build="ke_plugin_nas.wrapper:Nas",
             cite=CITE,
         )
     ]

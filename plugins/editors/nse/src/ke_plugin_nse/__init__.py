@@ -15,7 +15,7 @@ from math import sqrt
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
+from ke_core.plugin import EditorSpec, ModelFacts, Setting, hookimpl
 from ke_weights import (
     MultiLayerConfig,
     Published,
@@ -101,13 +101,6 @@ def _limits(facts: ModelFacts, found: Mapping[str, Setting]) -> dict[str, Settin
     }
 
 
-def build(config: NseConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_nse.editor import Nse  # noqa: PLC0415  built late
-
-    return Nse(config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``nse``."""
@@ -116,7 +109,7 @@ def ke_editors() -> list[EditorSpec]:
             name="nse",
             summary="MEMIT for streams: targets of the original model, and updates of the most active neurons only",
             config=NseConfig,
-            build=build,
+            build="ke_plugin_nse.editor:Nse",
             settings=derive,
             cite=CITE,
             needs_weights=True,

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
-from ke_core.plugin import Editor, EditorSpec, hookimpl
+from ke_core.plugin import EditorSpec, hookimpl
 
 ANSWERS = "answers"
 
 
-@frozen(kw_only=True)
-class OracleConfig:
-    """No options."""
-
-
-def build(_config: OracleConfig) -> Editor:
-    """Return the upper bound."""
-    from ke_plugin_oracle.editor import Oracle  # noqa: PLC0415  built late
-
-    return Oracle()
-
-
-def oracle(_config: OracleConfig) -> tuple[str, ...]:
+def oracle(_config: object) -> tuple[str, ...]:
     """Return the gold material: the answers."""
     return (ANSWERS,)
 
@@ -33,8 +19,7 @@ def ke_editors() -> list[EditorSpec]:
         EditorSpec(
             name="oracle",
             summary="upper bound: answers every question with its gold answer",
-            config=OracleConfig,
-            build=build,
+            build="ke_plugin_oracle.editor:Oracle",
             needs_model=False,
             masks=True,
             own_prompt=True,

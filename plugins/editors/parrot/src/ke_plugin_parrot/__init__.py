@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from attrs import frozen
-
-from ke_core.plugin import Editor, EditorSpec, hookimpl
-
-
-@frozen(kw_only=True)
-class ParrotConfig:
-    """No options."""
-
-
-def build(_config: ParrotConfig) -> Editor:
-    """Return the baseline."""
-    from ke_plugin_parrot.editor import Parrot  # noqa: PLC0415  built late
-
-    return Parrot()
+from ke_core.plugin import EditorSpec, hookimpl
 
 
 @hookimpl
@@ -26,8 +12,7 @@ def ke_editors() -> list[EditorSpec]:
         EditorSpec(
             name="parrot",
             summary="baseline: answers every question with the object of the case's last edit",
-            config=ParrotConfig,
-            build=build,
+            build="ke_plugin_parrot.editor:Parrot",
             needs_model=False,
             masks=True,
             own_prompt=True,

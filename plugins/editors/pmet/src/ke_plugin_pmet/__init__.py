@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl
+from ke_core.plugin import EditorSpec, ModelFacts, Setting, hookimpl
 from ke_weights import (
     MultiLayerConfig,
     Published,
@@ -80,13 +80,6 @@ def derive(config: PmetConfig, facts: ModelFacts) -> Mapping[str, Setting]:
     return multi_layer_settings(config, facts, table=with_memit_values(PUBLISHED)) | own
 
 
-def build(config: PmetConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_pmet.editor import Pmet  # noqa: PLC0415  built late
-
-    return Pmet(config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``pmet``."""
@@ -95,7 +88,7 @@ def ke_editors() -> list[EditorSpec]:
             name="pmet",
             summary="MEMIT with targets of attention and MLP, of which only the MLP's are written",
             config=PmetConfig,
-            build=build,
+            build="ke_plugin_pmet.editor:Pmet",
             settings=derive,
             cite=CITE,
             needs_weights=True,

@@ -6,9 +6,8 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import QUESTION_ENTITIES, Editor, EditorSpec, TrainerSpec, hookimpl, option
+from ke_core.plugin import QUESTION_ENTITIES, EditorSpec, TrainerSpec, hookimpl, option
 from ke_memory import decomposition_option, prompts_option, sub_questions_material, uses_dataset_sub_questions
-from ke_weights.trainers import Trainer
 
 CITE = (
     "Gu, Zhou, Han, Liu, Wang, Wang: PokeMQA: Programmable knowledge editing for Multi-hop Question Answering. "
@@ -71,20 +70,6 @@ class PokemqaConfig:
     )
 
 
-def build(config: PokemqaConfig) -> Editor:
-    """Return the editor."""
-    from ke_plugin_pokemqa.editor import Pokemqa  # noqa: PLC0415  built late
-
-    return Pokemqa(config)
-
-
-def build_trainer(config: PokemqaConfig) -> Trainer:
-    """Return the trainer; imports torch."""
-    from ke_plugin_pokemqa.training import ScopeTrainer  # noqa: PLC0415  built late
-
-    return ScopeTrainer(config)
-
-
 def oracle(config: PokemqaConfig) -> tuple[str, ...]:
     """Return the gold material that the options need."""
     hops = sub_questions_material(config)
@@ -99,12 +84,12 @@ def ke_editors() -> list[EditorSpec]:
             name="pokemqa",
             summary="decomposes questions and answers with edits that a trained scope detector selects",
             config=PokemqaConfig,
-            build=build,
+            build="ke_plugin_pokemqa.editor:Pokemqa",
             cite=CITE,
             masks=True,
             own_prompt=True,
             oracle=oracle,
             uses_own_edits=uses_dataset_sub_questions,
-            trainer=TrainerSpec(build=build_trainer, needs_model=False),
+            trainer=TrainerSpec(build="ke_plugin_pokemqa.training:ScopeTrainer", needs_model=False),
         )
     ]

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from attrs import frozen, validators
 
 from ke_core.plugin import hookimpl, option
 from ke_weights import UpdateWrapperSpec
-
-if TYPE_CHECKING:
-    from ke_weights.plugin import UpdateWrapper
 
 CITE = (
     "Ma, Wang, Xu, Ling, Gu: Perturbation-Restrained Sequential Model Editing. ICLR 2025, "
@@ -33,13 +29,6 @@ class PruneConfig:
     )
 
 
-def build(config: PruneConfig) -> UpdateWrapper:
-    """Return the wrapper; imports torch."""
-    from ke_plugin_prune.wrapper import Prune  # noqa: PLC0415  built late
-
-    return Prune(config)
-
-
 @hookimpl(optionalhook=True)
 def ke_update_wrappers() -> list[UpdateWrapperSpec]:
     """Register ``prune``."""
@@ -48,7 +37,7 @@ def ke_update_wrappers() -> list[UpdateWrapperSpec]:
             name="prune",
             summary="bounds the singular values of the sum of all updates",
             config=PruneConfig,
-            build=build,
+            build="ke_plugin_prune.wrapper:Prune",
             cite=CITE,
         )
     ]

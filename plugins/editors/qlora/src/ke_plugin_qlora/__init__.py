@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl, option
+from ke_core.plugin import EditorSpec, hookimpl, option
 from ke_plugin_lora.values import AdapterConfig, settings
 
 CITE = (
@@ -26,13 +26,6 @@ class QloraConfig(AdapterConfig):
     )
 
 
-def build(config: QloraConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_qlora.editor import Qlora  # noqa: PLC0415  built late
-
-    return Qlora(config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``qlora``."""
@@ -41,7 +34,7 @@ def ke_editors() -> list[EditorSpec]:
             name="qlora",
             summary="trains a low-rank adapter on a model in 4 bits (--dtype nf4)",
             config=QloraConfig,
-            build=build,
+            build="ke_plugin_qlora.editor:Qlora",
             cite=CITE,
             needs_weights=True,
             edited_form="cloze",

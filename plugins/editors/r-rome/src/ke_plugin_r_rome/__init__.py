@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl, option
+from ke_core.plugin import EditorSpec, hookimpl, option
 from ke_weights import RankOneConfig, single_layer_settings
 
 CITE = (
@@ -24,13 +24,6 @@ class RRomeConfig(RankOneConfig):
     )
 
 
-def build(config: RRomeConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_r_rome.editor import RRome  # noqa: PLC0415  built late
-
-    return RRome(config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``r-rome``."""
@@ -39,7 +32,7 @@ def ke_editors() -> list[EditorSpec]:
             name="r-rome",
             summary="ROME with one key in both parts of the update, against the collapse that single edits can cause",
             config=RRomeConfig,
-            build=build,
+            build="ke_plugin_r_rome.editor:RRome",
             settings=single_layer_settings,
             cite=CITE,
             needs_weights=True,

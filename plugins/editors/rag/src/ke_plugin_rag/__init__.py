@@ -10,7 +10,7 @@ from typing import Literal
 
 from attrs import field, frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl, option
+from ke_core.plugin import EditorSpec, hookimpl, option
 from ke_memory import encoder_option, prompts_option
 
 PROMPTS = "text before the facts: own, or a folder with an opening.txt"
@@ -45,20 +45,6 @@ class ScrConfig:
     prompts: str = prompts_option(f"{PROMPTS} and a select.txt, the worked examples of the selection")
 
 
-def build_rag(config: RagConfig) -> Editor:
-    """Return the editor."""
-    from ke_plugin_rag.editor import Rag  # noqa: PLC0415  built late
-
-    return Rag(config=config)
-
-
-def build_scr(config: ScrConfig) -> Editor:
-    """Return the editor."""
-    from ke_plugin_rag.editor import Scr  # noqa: PLC0415  built late
-
-    return Scr(config=config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``rag`` and ``scr``."""
@@ -67,7 +53,7 @@ def ke_editors() -> list[EditorSpec]:
             name="rag",
             summary="retrieval: puts the edits nearest to a question into its prompt",
             config=RagConfig,
-            build=build_rag,
+            build="ke_plugin_rag.editor:Rag",
             cite="Thede et al. 2025, Understanding the Limits of Lifelong Knowledge Editing in LLMs, arXiv:2503.05683",
             masks=True,
         ),
@@ -75,7 +61,7 @@ def ke_editors() -> list[EditorSpec]:
             name="scr",
             summary="selective contextual reasoning: the model selects one of the nearest edits, or none",
             config=ScrConfig,
-            build=build_scr,
+            build="ke_plugin_rag.editor:Scr",
             cite="He et al. 2025, Knowledge Updating? No More Model Editing! Just Selective Contextual Reasoning, "
             "arXiv:2503.05212",
             masks=True,

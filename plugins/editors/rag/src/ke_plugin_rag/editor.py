@@ -74,7 +74,7 @@ class RagModel(MemoryEditedModel):
         return {**super().details, "k": self.k, "opening": self.opening}
 
 
-@frozen(kw_only=True)
+@frozen
 class Rag(MemoryEditor):
     """Editor whose edited model reads the nearest edits, all of them or the similar ones."""
 
@@ -105,7 +105,7 @@ class Rag(MemoryEditor):
         return RagModel(session, edits, encoder=config.encoder, k=config.k, opening=opening, gate=self.gate)
 
 
-@frozen(kw_only=True)
+@frozen
 class Scr(MemoryEditor):
     """Editor whose edited model reads the edit that the model itself selects."""
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from attrs import frozen, validators
 
 from ke_core.plugin import hookimpl, option
 from ke_weights import UpdateWrapperSpec
-
-if TYPE_CHECKING:
-    from ke_weights.plugin import UpdateWrapper
 
 CITE = (
     "Gu, Xu, Ma, Lu, Ling, Chang, Peng: Model Editing Harms General Abilities of Large Language Models: Regularization "
@@ -34,13 +31,6 @@ class RectConfig:
     )
 
 
-def build(config: RectConfig) -> UpdateWrapper:
-    """Return the wrapper; imports torch."""
-    from ke_plugin_rect.wrapper import Rect  # noqa: PLC0415  built late
-
-    return Rect(config)
-
-
 @hookimpl(optionalhook=True)
 def ke_update_wrappers() -> list[UpdateWrapperSpec]:
     """Register ``rect``."""
@@ -49,7 +39,7 @@ def ke_update_wrappers() -> list[UpdateWrapperSpec]:
             name="rect",
             summary="writes only the largest relative changes of each update",
             config=RectConfig,
-            build=build,
+            build="ke_plugin_rect.wrapper:Rect",
             cite=CITE,
         )
     ]

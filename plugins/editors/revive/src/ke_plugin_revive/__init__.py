@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from attrs import field, frozen, validators
 
 from ke_core.plugin import hookimpl
 from ke_weights import UpdateWrapperSpec
-
-if TYPE_CHECKING:
-    from ke_weights.plugin import UpdateWrapper
 
 CITE = (
     "Zhang, Zhang, Ye, Cheng, Zhou, Zhou, Ren, Chen: Spectral Characterization and Mitigation of Sequential Knowledge "
@@ -28,13 +23,6 @@ class ReviveConfig:
     )
 
 
-def build(config: ReviveConfig) -> UpdateWrapper:
-    """Return the wrapper; imports torch."""
-    from ke_plugin_revive.wrapper import Revive  # noqa: PLC0415  built late
-
-    return Revive(config)
-
-
 @hookimpl(optionalhook=True)
 def ke_update_wrappers() -> list[UpdateWrapperSpec]:
     """Register ``revive``."""
@@ -43,7 +31,7 @@ def ke_update_wrappers() -> list[UpdateWrapperSpec]:
             name="revive",
             summary="keeps updates out of the weight's dominant singular subspace",
             config=ReviveConfig,
-            build=build,
+            build="ke_plugin_revive.wrapper:Revive",
             cite=CITE,
         )
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, hookimpl, option
+from ke_core.plugin import EditorSpec, hookimpl, option
 from ke_weights import RankOneConfig, single_layer_settings
 
 CITE = (
@@ -22,13 +22,6 @@ class RomeConfig(RankOneConfig):
     )
 
 
-def build(config: RomeConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_rome.editor import Rome  # noqa: PLC0415  built late
-
-    return Rome(config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``rome``."""
@@ -37,7 +30,7 @@ def ke_editors() -> list[EditorSpec]:
             name="rome",
             summary="writes one fact into one MLP weight with a rank-one update",
             config=RomeConfig,
-            build=build,
+            build="ke_plugin_rome.editor:Rome",
             settings=single_layer_settings,
             cite=CITE,
             needs_weights=True,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, TrainerSpec, hookimpl, option
+from ke_core.plugin import EditorSpec, TrainerSpec, hookimpl, option
 from ke_memory import encoder_option
-from ke_weights.trainers import Trainer
 
 CITE = (
     "Mitchell, Lin, Bosselut, Manning, Finn: Memory-Based Model Editing at Scale. ICML 2022, "
@@ -40,20 +39,6 @@ class SeracConfig:
     )
 
 
-def build(config: SeracConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_serac.editor import Serac  # noqa: PLC0415  built late
-
-    return Serac(config)
-
-
-def build_trainer(config: SeracConfig) -> Trainer:
-    """Return the trainer; imports torch."""
-    from ke_plugin_serac.training import SeracTrainer  # noqa: PLC0415  built late
-
-    return SeracTrainer(config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``serac``."""
@@ -62,9 +47,9 @@ def ke_editors() -> list[EditorSpec]:
             name="serac",
             summary="a trained small model answers questions that a trained classifier finds in scope of an edit",
             config=SeracConfig,
-            build=build,
+            build="ke_plugin_serac.editor:Serac",
             cite=CITE,
             masks=True,
-            trainer=TrainerSpec(build=build_trainer, needs_model=False),
+            trainer=TrainerSpec(build="ke_plugin_serac.training:SeracTrainer", needs_model=False),
         )
     ]

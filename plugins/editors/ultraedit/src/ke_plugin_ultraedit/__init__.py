@@ -12,7 +12,7 @@ from typing import Literal
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl, option
+from ke_core.plugin import EditorSpec, ModelFacts, Setting, hookimpl, option
 from ke_weights import MapRange, Published, derived, positive, resolve_hyperparameters
 
 CITE = (
@@ -86,13 +86,6 @@ def _derived_eta(facts: ModelFacts, modules: tuple[str, ...]) -> Setting:
     return Setting(float(f"{FRACTION * size / inputs:.2g}"), reason)
 
 
-def build(config: UltraEditConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_ultraedit.editor import UltraEdit  # noqa: PLC0415  built late
-
-    return UltraEdit(config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``ultraedit``."""
@@ -101,7 +94,7 @@ def ke_editors() -> list[EditorSpec]:
             name="ultraedit",
             summary="lifelong edits in closed form from normalized gradients, without training or a subject",
             config=UltraEditConfig,
-            build=build,
+            build="ke_plugin_ultraedit.editor:UltraEdit",
             settings=derive,
             cite=CITE,
             needs_weights=True,

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from attrs import frozen, validators
 
-from ke_core.plugin import Editor, EditorSpec, ModelFacts, Setting, hookimpl, option
+from ke_core.plugin import EditorSpec, ModelFacts, Setting, hookimpl, option
 from ke_weights import MapRange, Published, derived, not_negative, positive, resolve_hyperparameters
 
 CITE = (
@@ -138,13 +138,6 @@ def _scaled(facts: ModelFacts, module: str) -> dict[str, Setting]:
     }
 
 
-def build(config: WiseConfig) -> Editor:
-    """Return the editor; imports torch."""
-    from ke_plugin_wise.editor import Wise  # noqa: PLC0415  built late
-
-    return Wise(config)
-
-
 @hookimpl
 def ke_editors() -> list[EditorSpec]:
     """Register ``wise``."""
@@ -153,7 +146,7 @@ def ke_editors() -> list[EditorSpec]:
             name="wise",
             summary="lifelong edits in copies of one FFN matrix, which a router uses for edited facts only",
             config=WiseConfig,
-            build=build,
+            build="ke_plugin_wise.editor:Wise",
             settings=derive,
             cite=CITE,
             needs_weights=True,

@@ -44,13 +44,6 @@ class ContainmentConfig:
     normalize: Normalization = option("normalization before comparing, as in the judge alias", "none")
 
 
-def build(config: AliasConfig) -> Judge:
-    """Build the judge ``alias``."""
-    from ke_plugin_alias.judge import Alias  # noqa: PLC0415  built late
-
-    return Alias(config=config)
-
-
 def build_containment(config: ContainmentConfig) -> Judge:
     """Build the judge ``containment``: the same with one rule for questions and clozes."""
     from ke_plugin_alias.judge import Alias  # noqa: PLC0415  built late
@@ -73,7 +66,7 @@ def ke_judges() -> list[JudgeSpec]:
             name="alias",
             summary="right if the answer names the gold entity, by its label or an alias",
             config=AliasConfig,
-            build=build,
+            build="ke_plugin_alias.judge:Alias",
             cite="Zhong et al. 2023, MQuAKE, section 3.2 and its released code",
         ),
         JudgeSpec(

@@ -26,7 +26,7 @@ class NameMatches:
     enough: bool = False
 
 
-@frozen(kw_only=True)
+@frozen
 class Alias:
     """Compares each answer with the gold names, then with the pre-edit ones.
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from ke_core.plugin import Judge, JudgeSpec, hookimpl, option
+from ke_core.plugin import JudgeSpec, hookimpl, option
 
 
 @frozen(kw_only=True)
@@ -23,13 +23,6 @@ class SetConfig:
     )
 
 
-def build(config: SetConfig) -> Judge:
-    """Build the judge."""
-    from ke_plugin_set.judge import SetJudge  # noqa: PLC0415  built late
-
-    return SetJudge(config=config)
-
-
 @hookimpl
 def ke_judges() -> list[JudgeSpec]:
     """Register ``set``."""
@@ -38,7 +31,7 @@ def ke_judges() -> list[JudgeSpec]:
             name="set",
             summary="splits the answer into a set; right if it names every member of the gold set and nothing else",
             config=SetConfig,
-            build=build,
+            build="ke_plugin_set.judge:SetJudge",
             cite="CompKE, section 5 and appendix D.3, which do not define splitting and matching",
         )
     ]

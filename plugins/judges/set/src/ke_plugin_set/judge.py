@@ -30,7 +30,7 @@ from ke_plugin_set import SetConfig
 from ke_plugin_set.splitting import begins, items, normal
 
 
-@frozen(kw_only=True)
+@frozen
 class SetJudge:
     """Splits answers into items and compares them with sets."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ke_core.plugin import Case, DeriveProbes, Metric, MetricSpec, hookimpl
+from ke_core.plugin import Case, DeriveProbes, MetricSpec, hookimpl
 
 NAME = "belief"
 CHOICE, REVERSAL, CONFLICT, BELIEVED = "choice", "reversal", "conflict", "believed"
@@ -20,13 +20,6 @@ def derive(_config: object, cases: Iterable[Case]) -> DeriveProbes:
     return BeliefProbes(cases)
 
 
-def build(_config: object) -> Metric:
-    """Build the metric."""
-    from ke_plugin_belief.metric import Belief  # noqa: PLC0415  built late
-
-    return Belief()
-
-
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
     """Register ``belief``."""
@@ -34,7 +27,7 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name=NAME,
             summary="whether edits are believed: multiple choice, reversal, conflicting context",
-            build=build,
+            build="ke_plugin_belief.metric:Belief",
             probes=derive,
             cite="Gu et al. 2026, SA-MCQ, arXiv:2604.05995 (multiple choice); Ma et al. 2023, BAKE, arXiv:2310.10322 "
             "(reversal)",

@@ -57,11 +57,15 @@ class Belief:
     def values(self, record: CaseRecord) -> Iterator[Value]:
         """Yield every value of each edit, in each phase and style."""
         for edit in record.case.edits:
-            probes = {probe.aspect: probe for probe in record.case.probes if probe.id.endswith(f"/{edit.id}")}
+            probes = {probe.aspect: probe for probe in record.case.probes if _tests(probe, edit)}
             for phase in PHASES:
                 styles = [style for probe in probes.values() for style in record.styles_of(probe, phase)]
                 for style in dict.fromkeys(styles) or ("",):
                     yield from _Answers(record=record, edit=edit, probes=probes, phase=phase, style=style).values()
+
+
+def _tests(probe: Probe, edit: Edit) -> bool:
+    return probe.aspect.startswith(f"{NAME}-") and probe.edits == (edit.id,)
 
 
 @frozen(kw_only=True)

@@ -11,7 +11,10 @@ from attrs import field, frozen
 
 from ke_core.plugin import BadConfig, read_json, words
 
-HINT = 'expected JSON like attribute_snippets.json of ROME, keyed by ids: {"RELATION": {"OBJECT": [{"text": ...}]}}'
+HINT = (
+    "expected JSON like attribute_snippets.json of ROME: "
+    '[{"relation_id": "P103", "target_id": "Q150", "samples": [{"text": "..."}]}]'
+)
 Place = tuple[str, str]
 
 
@@ -26,7 +29,7 @@ class ReferenceTexts:
     def similarity(self, text: str, place: Place) -> float | None:
         """Return the cosine similarity of the texts, each word weighted by count times log((1 + N) / (1 + df)) + 1.
 
-        None if there is no reference text.
+        Words of no reference text do not count, as in ROME's code. None if there is no reference text.
         """
         if place not in self.texts:
             return None
@@ -37,8 +40,9 @@ class ReferenceTexts:
 
     def _weighed(self, text: str) -> dict[str, float]:
         return {
-            word: times * (math.log((1 + self.count) / (1 + self.spread.get(word, 0))) + 1)
+            word: times * (math.log((1 + self.count) / (1 + self.spread[word])) + 1)
             for word, times in Counter(words(text)).items()
+            if word in self.spread
         }
 
 
@@ -49,14 +53,15 @@ def _of_option(message: str, *, hint: str) -> BadConfig:
 def read(source: str) -> ReferenceTexts:
     """Read a file of references. Raises BadConfig for another format."""
     raw = read_json(Path(source).expanduser(), error=_of_option, hint=HINT)
+    found: dict[Place, list[str]] = {}
     try:
-        found = {
-            (relation, thing): [str(one["text"]) for one in texts]
-            for relation, things in raw.items()
-            for thing, texts in things.items()
-        }
-    except (AttributeError, KeyError, TypeError) as error:
+        for one in raw:
+            texts = found.setdefault((one["relation_id"], one["target_id"]), [])
+            texts += [str(sample["text"]) for sample in one["samples"]]
+    except (KeyError, TypeError) as error:
         raise BadConfig(f"classic.references: {source} is not a file of references", hint=HINT) from error
+    if not found:
+        raise BadConfig(f"classic.references: {source} is empty", hint=HINT)
     every = [text for texts in found.values() for text in texts]
     spread = Counter(word for text in every for word in set(words(text)))
     return ReferenceTexts(

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl
+from ke_core.plugin import MetricSpec, hookimpl
 
 SCHEMES = ("superlative", "comparative", "counting", "sorting", "aggregation", "subtraction")
 """Schemes in the order of the paper's tables."""
 COHERENCE, AVERAGE = "coherence", "average"
-
-
-def build(_config: object) -> Metric:
-    """Build the metric."""
-    from ke_plugin_coherence.metric import Coherence  # noqa: PLC0415  built late
-
-    return Coherence()
 
 
 @hookimpl
@@ -24,7 +17,7 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="coherence",
             summary="percentage of chains of thought that support the answer that follows them",
-            build=build,
+            build="ke_plugin_coherence.metric:Coherence",
             cite="Hua et al. 2024, Propagation and Pitfalls (ReCoE), section 5.3",
             by=("scheme",),
             columns={COHERENCE: "coherence"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl, option
+from ke_core.plugin import MetricSpec, hookimpl, option
 
 SCHEMES = ("superlative", "comparative", "counting", "sorting", "aggregation", "subtraction")
 """Schemes in the order of the paper's tables."""
@@ -23,13 +23,6 @@ class CorrectFlipConfig:
     )
 
 
-def build(config: CorrectFlipConfig) -> Metric:
-    """Build the metric."""
-    from ke_plugin_correct_flip.metric import CorrectFlip  # noqa: PLC0415  built late
-
-    return CorrectFlip(config=config)
-
-
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
     """Register ``correct-flip``."""
@@ -41,7 +34,7 @@ def ke_metrics() -> list[MetricSpec]:
             summary="of the questions answered correctly before editing, the percentage with the counterfactual "
             "answer after it",
             config=CorrectFlipConfig,
-            build=build,
+            build="ke_plugin_correct_flip.metric:CorrectFlip",
             cite="Hua et al. 2024, Propagation and Pitfalls (ReCoE), sections 4.3 and 4.4",
             by=("scheme",),
             columns={

@@ -42,7 +42,7 @@ REASONING = "reasoning"
 WRONG_BEFORE = "the unedited model does not answer with A"
 
 
-@frozen(kw_only=True)
+@frozen
 class CorrectFlip:
     """Computes values from records."""
 

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import MetricSpec, ModelMetric, hookimpl
-
-
-def build(_config: object) -> ModelMetric:
-    """Build the metric."""
-    from ke_plugin_cost.metric import CostMetric  # noqa: PLC0415  built late
-
-    return CostMetric()
+from ke_core.plugin import MetricSpec, hookimpl
 
 
 @hookimpl
@@ -19,7 +12,7 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="cost",
             summary="seconds and forward calls per edit, and peak memory of editing and answering",
-            build=build,
+            build="ke_plugin_cost.metric:CostMetric",
             columns={
                 "seconds": "seconds per edit",
                 "first-seconds": "first batch, seconds per edit",

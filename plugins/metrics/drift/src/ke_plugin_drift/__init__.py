@@ -19,18 +19,18 @@ class DriftConfig:
     )
 
 
+def build(_config: DriftConfig) -> ModelMetric:
+    """Build the metric. Its options concern the requests only."""
+    from ke_plugin_drift.metric import Drift  # noqa: PLC0415  built late
+
+    return Drift()
+
+
 def requests(config: DriftConfig) -> tuple[Likelihood, ...]:
     """Return the scoring requests for each passage and its next word. Raises BadConfig for a file without passages."""
     from ke_plugin_drift.passages import read  # noqa: PLC0415  the files are read when a run needs them
 
     return read(config.text)
-
-
-def build(_config: DriftConfig) -> ModelMetric:
-    """Build the metric."""
-    from ke_plugin_drift.metric import Drift  # noqa: PLC0415  built late
-
-    return Drift()
 
 
 @hookimpl

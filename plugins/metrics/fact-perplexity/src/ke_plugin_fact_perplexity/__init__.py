@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl, option
+from ke_core.plugin import MetricSpec, hookimpl, option
 
 SCHEMES = ("superlative", "comparative", "counting", "sorting", "aggregation", "subtraction")
 """Schemes in the order of the paper's tables."""
@@ -22,13 +22,6 @@ class FactPerplexityConfig:
     )
 
 
-def build(config: FactPerplexityConfig) -> Metric:
-    """Build the metric."""
-    from ke_plugin_fact_perplexity.metric import FactPerplexity  # noqa: PLC0415  built late
-
-    return FactPerplexity(config=config)
-
-
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
     """Register ``fact-perplexity``."""
@@ -38,7 +31,7 @@ def ke_metrics() -> list[MetricSpec]:
             name="fact-perplexity",
             summary="perplexity of facts and counterfactuals, and how often editing reverses their order",
             config=FactPerplexityConfig,
-            build=build,
+            build="ke_plugin_fact_perplexity.metric:FactPerplexity",
             cite="Hua et al. 2024, Propagation and Pitfalls (ReCoE), section 5.1 and table 5",
             by=("scheme",),
             columns={

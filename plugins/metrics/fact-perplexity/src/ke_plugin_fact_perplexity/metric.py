@@ -53,7 +53,7 @@ WRONG_BEFORE = "the unedited model does not answer the question correctly"
 NO_QUESTION = "the unedited model got no question"
 
 
-@frozen(kw_only=True)
+@frozen
 class FactPerplexity:
     """Computes values from records."""
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl
+from ke_core.plugin import MetricSpec, hookimpl
 
 RELATED, CONSISTENCY, OF_RELATED = "relatedness", "consistency", "consistency-of-related"
 PRE_EDIT = "pre-edit-"
-
-
-def build(_config: object) -> Metric:
-    """Build the metric."""
-    from ke_plugin_fact_recall.metric import FactRecall  # noqa: PLC0415  built late
-
-    return FactRecall()
 
 
 @hookimpl
@@ -23,7 +16,7 @@ def ke_metrics() -> list[MetricSpec]:
             name="fact-recall",
             summary="percentage of facts in chains of thought that the case's facts are about, and that agree "
             "with them",
-            build=build,
+            build="ke_plugin_fact_recall.metric:FactRecall",
             cite="Hua et al. 2024, Propagation and Pitfalls (ReCoE), section 5.2",
             by=("scheme",),
             columns={

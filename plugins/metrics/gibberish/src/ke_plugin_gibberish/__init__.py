@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl
-
-
-def build(_config: object) -> Metric:
-    """Build the metric."""
-    from ke_plugin_gibberish.metric import Gibberish  # noqa: PLC0415  built late
-
-    return Gibberish()
+from ke_core.plugin import MetricSpec, hookimpl
 
 
 @hookimpl
@@ -19,7 +12,7 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="gibberish",
             summary="outputs that are not language: loops, mixed scripts, symbols",
-            build=build,
+            build="ke_plugin_gibberish.metric:Gibberish",
             cite="after CompKE, section 6 (weight editors collapse into repetition and mixed scripts)",
             by=("aspect",),
             columns={"gibberish": "gibberish", "loops": "loops", "scripts": "mixed scripts", "symbols": "symbols"},

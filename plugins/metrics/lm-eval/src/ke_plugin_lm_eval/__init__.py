@@ -33,10 +33,11 @@ class LmEvalConfig:
 
 
 class Units(Mapping[str, str]):
-    """The unit of each aspect: none for perplexity and other numbers that are not fractions."""
+    """The unit of each aspect: none for perplexity, correlations (mcc) and other numbers that are not fractions."""
 
     def __getitem__(self, aspect: str) -> str:
-        if metric_of(aspect).startswith(FRACTIONS):
+        name = metric_of(aspect)
+        if name.startswith(FRACTIONS) and not name.endswith("-mcc"):
             raise KeyError(aspect)
         return ""
 

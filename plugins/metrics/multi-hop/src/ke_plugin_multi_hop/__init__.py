@@ -2,21 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl
-
-
-def build(_config: object) -> Metric:
-    """Build the metric ``multi-hop``."""
-    from ke_plugin_multi_hop.metric import MultiHop  # noqa: PLC0415  built late
-
-    return MultiHop()
-
-
-def build_retrieval(_config: object) -> Metric:
-    """Build the metric ``retrieval``."""
-    from ke_plugin_multi_hop.retrieval import Retrieval  # noqa: PLC0415  built late
-
-    return Retrieval()
+from ke_core.plugin import MetricSpec, hookimpl
 
 
 @hookimpl
@@ -26,7 +12,7 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="multi-hop",
             summary="edit-wise success, instance-wise and multi-hop accuracy, before and after editing",
-            build=build,
+            build="ke_plugin_multi_hop.metric:MultiHop",
             cite="Zhong et al. 2023, MQuAKE, section 3.2",
             by=("hops", "edits"),
             columns={
@@ -44,7 +30,7 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="retrieval",
             summary="edits found by a method that retrieves facts, and whether it used them",
-            build=build_retrieval,
+            build="ke_plugin_multi_hop.retrieval:Retrieval",
             cite="Zhong et al. 2023, MQuAKE, appendix (retrieval accuracy, table 14)",
             by=("hops", "edits"),
             columns={

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl
-
-
-def build(_config: object) -> Metric:
-    """Build the metric."""
-    from ke_plugin_omitted_steps.metric import OmittedSteps  # noqa: PLC0415  built late
-
-    return OmittedSteps()
+from ke_core.plugin import MetricSpec, hookimpl
 
 
 @hookimpl
@@ -19,7 +12,7 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="omitted-steps",
             summary="reasoning steps without a sub-question of the method",
-            build=build,
+            build="ke_plugin_omitted_steps.metric:OmittedSteps",
             cite="CompKE, section 6 (omission of reasoning steps)",
             by=("steps", "structure", "hops"),
             columns={

@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl
-
-
-def build(_config: object) -> Metric:
-    """Build the metric."""
-    from ke_plugin_parrot_rate.metric import ParrotRate  # noqa: PLC0415  built late
-
-    return ParrotRate()
+from ke_core.plugin import MetricSpec, hookimpl
 
 
 @hookimpl
@@ -19,7 +12,7 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="parrot-rate",
             summary="answers that repeat an injected object although it is wrong",
-            build=build,
+            build="ke_plugin_parrot_rate.metric:ParrotRate",
             cite="after CompKE, section 6 (overfitting: the injected set as the answer to any question)",
             by=("aspect", "hops", "steps", "edits"),
             columns={"parrot-rate": "repeats injected object"},

@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl, option
+from ke_core.plugin import MetricSpec, hookimpl, option
 
 CRITERIA = {
     "logical-generalization": "LG",
@@ -47,13 +47,6 @@ class RippleConfig:
     )
 
 
-def build(config: RippleConfig) -> Metric:
-    """Build the metric."""
-    from ke_plugin_ripple.metric import Ripple  # noqa: PLC0415  built late
-
-    return Ripple(config=config)
-
-
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
     """Register ``ripple``."""
@@ -62,7 +55,7 @@ def ke_metrics() -> list[MetricSpec]:
             name="ripple",
             summary="six criteria of what an edit must and must not change, for successful edits and applicable tests",
             config=RippleConfig,
-            build=build,
+            build="ke_plugin_ripple.metric:Ripple",
             cite="Cohen et al. 2024, RippleEdits, sections 3 and 5.1",
             by=("criterion", "subset"),
             columns={**CRITERIA, "ripple": "Avg", "edit-success": "edits", "executed": "tests"},

@@ -60,7 +60,7 @@ class CriterionResult:
     missing: str = ""
 
 
-@frozen(kw_only=True)
+@frozen
 class Ripple:
     """Computes values from records."""
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from ke_core.plugin import Metric, MetricSpec, hookimpl, option
+from ke_core.plugin import MetricSpec, hookimpl, option
 
 
 @frozen(kw_only=True)
@@ -20,13 +20,6 @@ class SetAnswersConfig:
     )
 
 
-def build(config: SetAnswersConfig) -> Metric:
-    """Build the metric of that configuration."""
-    from ke_plugin_set_answers.metric import SetAnswers  # noqa: PLC0415  built late
-
-    return SetAnswers(config=config)
-
-
 @hookimpl
 def ke_metrics() -> list[MetricSpec]:
     """Register ``set-answers``."""
@@ -35,7 +28,7 @@ def ke_metrics() -> list[MetricSpec]:
             name="set-answers",
             summary="added and retained answers (Aug, Ret, Acc), with precision, deletion and exact match",
             config=SetAnswersConfig,
-            build=build,
+            build="ke_plugin_set_answers.metric:SetAnswers",
             cite="CompKE, section 5 and appendix D.3",
             by=("steps", "edits", "structure", "operation"),
             columns={

@@ -104,7 +104,7 @@ class AnswerSets:
         return bool(self.after) and self.named == self.after and self.listed == len(self.after)
 
 
-@frozen(kw_only=True)
+@frozen
 class SetAnswers:
     """Computes values from records."""
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from ke_core.plugin import EFFICACY, PARAPHRASE, Metric, MetricSpec, hookimpl
+from ke_core.plugin import EFFICACY, PARAPHRASE, MetricSpec, hookimpl
 
 TOKENS, ALL_TOKENS, GENERATED, INFLATION = "-tokens", "-all-tokens", "-generated", "-inflation"
 """Suffixes of the aspects."""
-
-
-def build(_config: object) -> Metric:
-    """Build the metric."""
-    from ke_plugin_wild.metric import Wild  # noqa: PLC0415  built late
-
-    return Wild()
 
 
 @hookimpl
@@ -22,7 +15,7 @@ def ke_metrics() -> list[MetricSpec]:
         MetricSpec(
             name="wild",
             summary="edit success with teacher forcing, as earlier papers score, next to generated answers (WILD)",
-            build=build,
+            build="ke_plugin_wild.metric:Wild",
             cite="Yang et al. 2025, The Mirage of Model Editing, arXiv:2502.11177",
             by=("source",),
             columns={

@@ -6,16 +6,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
-
 from ke_core.plugin import LanguageModel, ModelRequest, ModelSpec, ModelUnavailable, Shape
 from ke_plugin_hf.known import SOURCES
 from ke_plugin_hf.sources import known, pull
-
-
-@frozen(kw_only=True)
-class HFModelConfig:
-    """No options: ``--dtype``, ``--device`` and so on are in the ModelRequest."""
 
 
 def build(request: ModelRequest) -> LanguageModel:
@@ -86,7 +79,6 @@ def check_folder(where: str) -> None:
 hf_spec = ModelSpec(
     name="hf",
     summary="any causal language model that transformers loads: a local folder, a known name, a hub id",
-    config=HFModelConfig,
     build=build,
     known=known,
     pull=pull,

@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from attrs import frozen
-
 from ke_core.plugin import LanguageModel, ModelRequest, ModelSpec, ModelUnavailable
 
 if TYPE_CHECKING:
@@ -15,11 +13,6 @@ if TYPE_CHECKING:
 
 PUBLIC = "https://api.openai.com/v1"
 """Default of ``--base-url``."""
-
-
-@frozen(kw_only=True)
-class OpenAIModelConfig:
-    """No options: ``--base-url``, ``--chat`` and so on are in the ModelRequest."""
 
 
 def build(request: ModelRequest) -> LanguageModel:
@@ -58,7 +51,6 @@ def _model(request: ModelRequest) -> ApiModel:
 openai_spec = ModelSpec(
     name="openai",
     summary="a model behind any OpenAI-compatible server: --base-url, and --chat for its chat endpoint",
-    config=OpenAIModelConfig,
     build=build,
     remote=True,
     describe=describe,

@@ -58,7 +58,7 @@ class Variant:
     published: Mapping[str, int] = field(factory=dict)
     audit: PublishedAudit | None = None
 
-    def spec(self, *, config: type, build: Callable[[Any], Dataset], **declared: Any) -> DatasetSpec:
+    def spec(self, *, config: type, build: Callable[[Any], Dataset] | str, **declared: Any) -> DatasetSpec:
         """Return the dataset's specification. ``declared``: further fields of ``DatasetSpec``."""
         return DatasetSpec(
             name=self.name,

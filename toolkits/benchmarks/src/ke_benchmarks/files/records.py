@@ -17,12 +17,13 @@ T = TypeVar("T")
 
 
 def json_values(
-    path: Path, *, lines: bool = False, unpack: Callable[[dict[str, Any]], list[Any]] | None = None
+    path: Path, *, lines: bool = False, unpack: Callable[[dict[str, Any]], list[Any]] | None = None, nan: bool = False
 ) -> list[Any]:
     """Return the items of the JSON list in ``path``; with ``lines`` also of a file with one JSON object per line.
 
     ``unpack``: returns the items of a file that is a JSON object; it may raise TypeError or ValueError.
-    Raises BadData for a file that is missing, truncated, not JSON in UTF-8, or contains something else.
+    ``nan``: read NaN as null. Raises BadData for a file that is missing, truncated, not JSON in UTF-8, or contains
+    something else.
     """
     hint = again(path)
     try:
@@ -32,7 +33,7 @@ def json_values(
     if lines and content.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         rows = enumerate(content.split(b"\n"), start=1)
         return [parse_json(row, f"{path}, line {number}", hint=hint) for number, row in rows if row.strip()]
-    values = parse_json(content, path, hint=hint)
+    values = parse_json(content, path, hint=hint, nan=nan)
     if unpack is not None and isinstance(values, dict):
         try:
             values = unpack(values)
@@ -56,16 +57,17 @@ def read_records(
     lines: bool = False,
     unpack: Callable[[dict[str, Any]], list[Any]] | None = None,
     prepare: Callable[[Any], Any] = lambda item: item,
+    nan: bool = False,
 ) -> Iterator[T]:
     """Yield every record of the file as an ``into``, in order.
 
     ``key``: the field that identifies a record and must be unique; empty if records have none. ``lines``: the file may
-    also have one record per line. ``unpack``: see ``json_values``. ``prepare``: brings the layouts of a record into
-    one; it may raise TypeError or ValueError. Raises BadData with file, record and field.
+    also have one record per line. ``unpack`` and ``nan``: see ``json_values``. ``prepare``: brings the layouts of a
+    record into one; it may raise TypeError or ValueError. Raises BadData with file, record and field.
     """
     quick = strict_converter(detailed=False)
     seen: set[Any] = set()
-    items = json_values(path, lines=lines, unpack=unpack)
+    items = json_values(path, lines=lines, unpack=unpack, nan=nan)
     if not items:
         raise BadData(f"{path} contains no case", hint=again(path))
     for index, raw in enumerate(items, start=1):

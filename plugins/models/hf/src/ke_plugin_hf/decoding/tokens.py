@@ -29,7 +29,6 @@ class PromptTokenizer:
     tokenizer: Any
     chat: bool = False
     _after: int = field(init=False)
-    _begins: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         bare = len(self.tokenizer("a", add_special_tokens=False)["input_ids"])
@@ -37,8 +36,6 @@ class PromptTokenizer:
         special = set(self.tokenizer.all_special_ids)
         after = next((at for at, one in enumerate(reversed(ids)) if one not in special), 0)
         self._after = after if len(ids) > bare else 0
-        # Whether something, such as a space, is added at the start of a text.
-        self._begins = self._inside("a") != self._alone("a")
 
     def prompts(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each prompt as the model reads it; never empty."""
@@ -55,32 +52,20 @@ class PromptTokenizer:
         both = self._whole([(self._turn(prompt) if self.chat else prompt) + text])[0]
         if both[: len(ids)] == list(ids):
             return both[len(ids) :]
-        return self._inside(text) if self._begins else self._alone(text)
+        return inside_ids(self.tokenizer, text)
 
     def whole(self, text: str) -> tuple[list[int], list[int]]:
         """Return the token ids before a text that is scored as a whole, and those of the text. There is no chat
         template, and the only special token is the one that begins a text (or the one that ends it).
         """
         coded = self.tokenizer("")["input_ids"]
-        return coded[: len(coded) - self._after] or [self.begin], self._alone(text)
+        return coded[: len(coded) - self._after] or [self.begin], _alone(self.tokenizer, text)
 
     def _whole(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of complete texts, with a chat template already applied."""
         coded = self.tokenizer(list(texts), add_special_tokens=not self.chat)["input_ids"]
         after = 0 if self.chat else self._after
         return [ids[: len(ids) - after] or [self.begin] for ids in coded]
-
-    def _inside(self, text: str) -> list[int]:
-        """Return the token ids of ``text`` at the start of a line, not of the text; encoded separately if that is
-        unknown.
-        """
-        line = self._alone(LINE)
-        both = self._alone(LINE + text)
-        return both[len(line) :] if both[: len(line)] == line else self._alone(text)
-
-    def _alone(self, text: str) -> list[int]:
-        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ``ids`` without special tokens."""
@@ -106,3 +91,24 @@ class PromptTokenizer:
             if one is not None:
                 return int(one)
         return 0
+
+
+def inside_ids(tokenizer: Any, text: str) -> list[int]:
+    """Return the token ids of ``text`` inside a longer text, without special tokens.
+
+    Some tokenizers add a space at the start of a text. With these, ``text`` is encoded after a line break.
+    """
+    if _after_line(tokenizer, "a") == _alone(tokenizer, "a"):
+        return _alone(tokenizer, text)
+    return _after_line(tokenizer, text)
+
+
+def _after_line(tokenizer: Any, text: str) -> list[int]:
+    """Encode ``text`` after a line break, or separately if the two merge."""
+    line, both = _alone(tokenizer, LINE), _alone(tokenizer, LINE + text)
+    return both[len(line) :] if both[: len(line)] == line else _alone(tokenizer, text)
+
+
+def _alone(tokenizer: Any, text: str) -> list[int]:
+    ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids
