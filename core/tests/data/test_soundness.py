@@ -163,9 +163,10 @@ def test_errors_come_before_warnings() -> None:
     assert levels == sorted(levels)
 
 
-def test_an_edit_without_facts_is_left_alone() -> None:
+def test_an_edit_without_facts_is_allowed_but_weight_editors_refuse_it() -> None:
     bare: Callable[[Edit], Edit] = lambda edit: evolve(edit, before=None, after=None)
-    assert found(evolve(CASE, edits=tuple(map(bare, CASE.edits)))) == []
+    refused = [("warning", "edit", f'edit {edit.id!r} has no "after": weight editors refuse it') for edit in CASE.edits]
+    assert found(evolve(CASE, edits=tuple(map(bare, CASE.edits)))) == refused
 
 
 def test_a_probe_that_tests_an_unknown_edit() -> None:

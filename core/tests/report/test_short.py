@@ -68,6 +68,8 @@ def test_many_rows_become_one_for_each_run():
     text = page(runs)
     assert [line.split()[0] for line in text.splitlines() if "direct" in line] == [f"editor{n}" for n in range(6)]
     assert not [line for line in text.splitlines() if line.strip().startswith("cot")]
+    assert "not shown here: prompt cot" in text
+    assert "and 3 more." in " ".join(text.split())
 
 
 def test_summary_counts_successes_and_compares_with_the_baselines():

@@ -100,11 +100,11 @@ device_map = click.option("--device-map", default="", metavar="NAME", help="Spre
 trust = click.option("--trust-remote-code", is_flag=True, help="Run Python code that comes with the model.")
 full_option = click.option("--full", is_flag=True, help="Print every table, the settings, the costs and all warnings.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-seed_option = click.option("--seed", type=click.IntRange(0), default=0, show_default=True,
-                           help="Random seed, for cases and batches.")  # fmt: skip
+seed_option = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed.")
 run_argument = click.argument("run", type=click.Path(path_type=Path), metavar="RUN", shell_complete=completion.run)
 dataset_argument = click.argument("name", metavar="DATASET", shell_complete=completion.component("dataset"))
-editors_option = click.option("--editor", "editors", multiple=True, metavar="NAME", help="Editor (repeatable).",
+editors_option = click.option("--editor", "editors", multiple=True, metavar="NAME",
+                              help="Editor (repeatable); see ke plugins.",
                               shell_complete=completion.component("editor"))  # fmt: skip
 dataset_option = click.option("--dataset", default="", metavar="NAME", help="Benchmark; see ke datasets list.",
                               shell_complete=completion.component("dataset"))  # fmt: skip

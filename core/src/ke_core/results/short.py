@@ -53,7 +53,8 @@ def _table(grid: Grid, width: int) -> Iterator[str]:
     Words of headings are not broken. Abbreviations are explained by the aspects they stand for.
     """
     rows = [*grid.thinned()]
-    if len(rows) > MOST_ROWS:
+    missing = [names[-1] for names, _line in rows if not names[0]] if len(rows) > MOST_ROWS else []
+    if missing:
         rows = [row for row in rows if row[0][0]]
     columns = [_name_column(name, [names[at] for names, _line in rows]) for at, name in enumerate(grid.names)]
     fixed = len(columns) + 1
@@ -66,7 +67,8 @@ def _table(grid: Grid, width: int) -> Iterator[str]:
     if short := [one for one in grid.group[: len(columns) - len(grid.names)] if one.heading.isupper()]:
         words = ", ".join(f"{one.heading}: {one.aspect.replace('-', ' ')}" for one in short)
         yield from textwrap.wrap(words, WIDTH)
-    if missing := [head.words for head in grid.heads[len(columns) - len(grid.names) :]]:
+    missing = [f"prompt {name}" for name in dict.fromkeys(missing)]
+    if missing := missing + [head.words for head in grid.heads[len(columns) - len(grid.names) :]]:
         yield from textwrap.wrap(f"not shown here: {', '.join(missing)}", WIDTH)
 
 
@@ -123,12 +125,14 @@ def summary(runs: Sequence[Reported]) -> str:
     counts = {place: noun for run in runs for place, noun in run.counts.items()}
     named = [column for column in shown if column.place in counts] or shown[:2]
     labeled = [*zip(run_labels(runs), runs, strict=True)]
-    methods = [(label, run) for label, run in labeled if not without_model(run.spec)][:MOST_NAMED]
+    methods = [(label, run) for label, run in labeled if not without_model(run.spec)]
     parts: list[str] = []
-    for label, run in methods or labeled[:MOST_NAMED]:
+    for label, run in (methods or labeled)[:MOST_NAMED]:
         nouns = counts if not parts else dict.fromkeys(counts, "")
         if words := [text for column in named if (text := _counted(run, column, nouns))]:
             parts.append(f"{label}: {', '.join(words)}")
+    if (more := len(methods or labeled) - MOST_NAMED) > 0 and parts:
+        parts.append(f"and {more} more")
     for label, run in labeled if methods else ():
         if without_model(run.spec):
             role = "the upper bound" if run.spec.oracle else "a baseline without a model"

@@ -10,7 +10,7 @@ answer      error   a question has no right answer, and no edit deletes one; a n
 label       error   a bare id or an address in place of a missing label, or in a question
 chain       error   a hop does not start where the previous one ended, or the chain has a cycle
 edit        error   the new object is the old one, or the cloze's subject is not the fact's
-edit        warning no efficacy probe tests it
+edit        warning no efficacy probe tests it; it has no new object, so weight editors refuse it
 alias       warning an alias of a right answer is another entity's label, so naming that entity passes
 =========== ======= ====================================================================================
 """
@@ -228,6 +228,8 @@ def _edits(case: Case) -> Iterator[Found]:
     for edit in case.edits:
         if edit.id not in tested:
             yield "warning", "edit", f"no efficacy probe tests edit {edit.id!r}"
+        if edit.after is None and edit.free_form is None:
+            yield "warning", "edit", f'edit {edit.id!r} has no "after": weight editors refuse it'
         yield from _edit(edit)
 
 

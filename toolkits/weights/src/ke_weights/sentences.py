@@ -6,6 +6,33 @@ from ke_core.app import SourceLine, edit_from
 from ke_core.plugin import BadData, SourcedEdit
 
 ARROW = "=>"
+FUNCTION_WORDS = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "of",
+        "in",
+        "on",
+        "at",
+        "to",
+        "by",
+        "for",
+        "from",
+        "with",
+        "as",
+        "and",
+        "or",
+        "has",
+        "have",
+    ]
+)
+"""Words that end a prompt, and are never the whole of a new object."""
 
 
 def edit_from_sentence(sentence: str, subject: str, object_: str = "") -> SourcedEdit:
@@ -40,6 +67,11 @@ def _cut(text: str, subject: str) -> tuple[str, str]:
         raise BadData(
             f"nothing follows the subject {subject!r} in {text!r}",
             hint=f"state the fact, with the object last, or write 'prompt {ARROW} object'",
+        )
+    if words[-1] in FUNCTION_WORDS:
+        raise BadData(
+            f"the sentence has no new object after {words[-1]!r}: {text!r}",
+            hint=f"end with the object, or write 'prompt {ARROW} object'",
         )
     start = len(words) - 1
     while start > 0 and words[start][:1].isupper() and words[start - 1][:1].isupper():

@@ -202,13 +202,19 @@ def _aligned(runs: Sequence[Iterable[CaseRecord]], order: Mapping[str, int]) -> 
                 ahead[at] = next(streams[at], None)
 
 
+def _judge_options(judge: Component) -> str:
+    """Return the options of ``ke judge`` for a judge."""
+    given = [f"-o {judge.name}.{name}={value}" for name, value in judge.options.items() if value is not None]
+    return " ".join([f"--judge {judge.name}", *given])
+
+
 def _refuse(first: OpenRun, other: OpenRun, *, shared: bool) -> None:
     """Raise BadRun if the two cannot be paired."""
     names = f"{first.folder.path} and {other.folder.path}"
     if first.judge != other.judge:
         raise BadRun(
             f"{names} were judged differently: {first_difference(first.judge, other.judge)}",
-            hint=f"judge both alike: ke judge {other.folder.path}",
+            hint=f"judge both alike: ke judge {other.folder.path} {_judge_options(first.judge)}",
         )
     both = first.planned.keys() & other.planned.keys()
     if not both:

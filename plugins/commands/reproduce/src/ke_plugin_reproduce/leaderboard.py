@@ -177,6 +177,13 @@ def _groups(runs: Sequence[Reported]) -> Iterator[tuple[DataRef, ModelRef, list[
         )
 
 
+def _given(run: Reported) -> str:
+    """Return what a method was given that a deployed one does not know, in parentheses."""
+    if run.spec.oracle:
+        return " (given the answers)"
+    return " (given own edits)" if run.spec.own_edits else ""
+
+
 def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) -> LeaderboardTable | None:
     """Return the runs in order, each prompt style of a run separately. None if no run has a score for ``by``."""
     column = next((one for one in metric_columns(runs) if by in ("", one.aspect, f"{one.metric}.{one.aspect}")), None)
@@ -184,7 +191,7 @@ def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) 
         return None
     less = any(column.place in run.less for run in runs)
     rows = [
-        (f"{name} (given own edits)" if run.spec.own_edits else name, style, score, run)
+        (name + _given(run), style, score, run)
         for name, run in zip(run_labels(runs), runs, strict=True)
         for style in run.styles(AFTER)
         if (score := _score(run, column, style)) is not None and score.value is not None

@@ -63,7 +63,15 @@ def verify_report(found: Verification, wanted: Sequence[Bound]) -> Group:
     parts: list[RenderableType] = [numbers_table(found, wanted)]
     if bad:
         parts += [literal(f"{count_noun(len(bad), 'fact')} of {len(found.checked)} failed:", "bold"), _failures(bad)]
-    return Group(*parts)
+    return Group(*parts, literal(verdict(found, wanted), "bold"))
+
+
+def verdict(found: Verification, wanted: Sequence[Bound]) -> str:
+    """Return the last line of ``ke verify``: which bounds were missed."""
+    if not wanted:
+        return "no bound is set: add --min or --max to check one"
+    missed = ", ".join(f"{bound.metric} {limit(bound)}" for bound, _value in found.missed)
+    return f"missed: {missed}" if missed else "all bounds are met"
 
 
 def numbers_table(found: Verification, wanted: Sequence[Bound]) -> Table:
