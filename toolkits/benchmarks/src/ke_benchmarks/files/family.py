@@ -119,7 +119,7 @@ def user_file(name: str, family: str, *, form: str) -> Path:
     return path
 
 
-@frozen(kw_only=True)
+@frozen
 class CaseDataset(ABC):
     """The parts of a dataset that follow from its cases and options. Subclasses implement cases and prompts."""
 
