@@ -4,7 +4,7 @@ import io
 from collections import Counter
 
 from attrs import evolve
-from core.tests.report.test_report import reported, score
+from core.tests.report.test_report import JUDGE, reported, score
 from rich.console import Console
 
 from ke_core.engine.models import NO_MODEL
@@ -87,6 +87,16 @@ def test_summary_names_a_second_prompt_and_shows_means_as_values():
     both = reported(score(0.5, 6), score(1 / 6, 6, style="cot"), score(0.415, 7, "efficacy"))
     assert summary([both]) == ("memit: 41.5% (n 7) edit-wise, 50.0% (n 6) multi-hop (cot: 16.7% (n 6)).")
     assert summary([reported()]) == ""
+
+
+def test_runs_with_different_judges_have_a_warning():
+    """Different options count as different judges, other code of the same judge does not."""
+    lenient = Tally(judge=evolve(JUDGE, options={"match": "contains", "fold": False}))
+    newer = Tally(judge=evolve(JUDGE, version="0.2.0", code="1"))
+    runs = [run(1.0, 0.0), run(1.0, 0.0, "mello", tally=newer), run(1.0, 0.0, "ice", tally=lenient)]
+    words = "runs on atlas were judged differently: memit, mello against ice; see ke judge"
+    assert list(warnings(runs)) == [f"warning: {words}"]
+    assert list(warnings(runs[:2])) == []
 
 
 def test_each_kind_of_loss_is_one_line():

@@ -11,18 +11,31 @@ from attrs import frozen
 from ke_core.results.agreement import agreement_warning
 from ke_core.results.formatting import count_noun
 from ke_core.results.reported import Reported, headings, run_labels, without_model
+from ke_core.spec.codec import canonical
 from ke_core.spec.records import Usage
 
 WARNING = "warning"
 
 
 def judge_warnings(runs: Sequence[Reported]) -> list[str]:
-    """Return the warnings about judges, such as too little agreement with labels written by people."""
+    """Return the warnings about judges: too little agreement with labels written by people, or different judges."""
     found: dict[str, list[str]] = {}
+    judged: dict[str, dict[str, list[str]]] = {}
     for label, run in zip(run_labels(runs), runs, strict=True):
-        if run.tally.judge is not None and (warned := agreement_warning(run.tally.judge)):
+        judge, dataset = run.tally.judge, run.spec.dataset.component.name
+        if judge is None:
+            continue
+        judged.setdefault(dataset, {}).setdefault(canonical([judge.name, judge.options]), []).append(label)
+        if warned := agreement_warning(judge):
             found.setdefault(warned, []).append(label)
-    return [words + (f" ({', '.join(whose)})" if len(whose) < len(runs) else "") for words, whose in found.items()]
+    differ = [
+        f"runs on {dataset} were judged differently: {' against '.join(map(', '.join, groups.values()))}; see ke judge"
+        for dataset, groups in judged.items()
+        if len(groups) > 1
+    ]
+    return differ + [
+        words + (f" ({', '.join(whose)})" if len(whose) < len(runs) else "") for words, whose in found.items()
+    ]
 
 
 @frozen(kw_only=True)

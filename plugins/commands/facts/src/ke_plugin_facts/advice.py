@@ -71,7 +71,7 @@ def expectation(runs: Sequence[RecordedEditor], editor: str, edits: int, root: P
     own = [one for one in runs if one.editor == editor]
     if not own:
         lines = [
-            f"Expected of {editor}: efficacy, time and memory not known: {root} has no scored run with this model."
+            f"No prediction of efficacy, time and memory: {root} has no scored run of {editor} with this model (--runs)."
         ]
     else:
         near = min(own, key=lambda one: abs((one.together or one.n) - edits))
