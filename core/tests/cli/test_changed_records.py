@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from ke_core.results.folder import RunFolder
+
 RUN = ("eval", "--editor", "other", "--dataset", "toy", "--model", "echo:1")
 AGAIN = ("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1")
 """What made the run ``evaluated``."""
@@ -152,12 +154,19 @@ def test_run_interrupted_before_the_first_question_names_the_command_that_resume
     assert ke(*AGAIN, "--out", "done")[0] == 0
 
 
-def test_run_with_all_cases_skipped_gives_the_reason(ke, evaluated):
-    kept = [json.loads(line) for line in lines_of(evaluated) if json.loads(line)["kind"] == "batch"]
+@pytest.mark.parametrize("unedited", [False, True])
+def test_run_with_all_cases_skipped_gives_the_reason(ke, evaluated, unedited):
+    """Also if the unedited model has answered."""
+    lines = [json.loads(line) for line in lines_of(evaluated)]
+    before = [line for line in lines if line["kind"] != "batch" and line.get("phase") == "before"]
+    kept = [line for line in lines if line["kind"] == "batch"]
     for line in kept:
         line["skipped"] = dict.fromkeys(line["cases"], "edit e: it names no new object")
+    kept += before if unedited else []
     (evaluated / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in kept))
-    (evaluated / "scores.json").unlink()
+    for name in ("scores.json", "records.seal.json"):
+        (evaluated / name).unlink()
+    RunFolder.open(evaluated).close()
     for command in ("report", "judge"):
         status, _out, err = ke(command, "done")
         assert (status, "no case of done was asked: 2 skipped, the first of them because edit e" in err) == (2, True)

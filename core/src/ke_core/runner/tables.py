@@ -52,11 +52,12 @@ def judge_of(index: Index, folder: RunFolder, name: str) -> str:
 
 
 def refuse_empty(index: Index, folder: RunFolder) -> None:
-    """Raise BadRun if there is nothing to judge or to score."""
-    if index.count():
+    """Raise BadRun if there is nothing to judge or to score: no answer, or every case of a complete run was skipped."""
+    skipped = [reason for batch in index.batches.values() for reason in batch.skipped.values()]
+    if any(phase == "after" for _batch, phase in index.asked) or (index.count() and not (skipped and folder.complete)):
         return
     show = f"ke runs show {folder.path}"
-    if skipped := [reason for batch in index.batches.values() for reason in batch.skipped.values()]:
+    if skipped:
         raise BadRun(
             f"no case of {folder.path} was asked: {len(skipped)} skipped, the first of them because {skipped[0]}",
             hint=f"{show} counts the reasons",
