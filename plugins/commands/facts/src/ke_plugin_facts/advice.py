@@ -70,9 +70,7 @@ def expectation(runs: Sequence[RecordedEditor], editor: str, edits: int, root: P
     """Return sentences: what to expect of ``editor`` for a number of edits, and which editor was the best."""
     own = [one for one in runs if one.editor == editor]
     if not own:
-        lines = [
-            f"No prediction of efficacy, time and memory: {root} has no scored run of {editor} with this model (--runs)."
-        ]
+        lines = [f"Efficacy, time and memory of {editor}: not known ({root} has no scored run of it with this model)."]
     else:
         near = min(own, key=lambda one: abs((one.together or one.n) - edits))
         seconds = "not known, because the run has no metric cost"
