@@ -5,24 +5,24 @@ from __future__ import annotations
 from fnmatch import filter as matching
 from typing import Any
 
+from importlinter import Contract
 from importlinter.contracts.forbidden import ForbiddenContract
 from importlinter.contracts.independence import IndependenceContract
 
 LISTS = ("source_modules", "forbidden_modules", "modules")
 
 
-class Forbidden(ForbiddenContract):
+class _Patterns(Contract):
+    def __init__(self, name: str, session_options: dict[str, Any], contract_options: dict[str, Any]) -> None:
+        super().__init__(name, session_options, expanded(contract_options, session_options["root_packages"]))
+
+
+class Forbidden(_Patterns, ForbiddenContract):
     """The contract ``forbidden``, with patterns."""
 
-    def __init__(self, name: str, session_options: dict[str, Any], contract_options: dict[str, Any]) -> None:
-        super().__init__(name, session_options, expanded(contract_options, session_options["root_packages"]))
 
-
-class Independence(IndependenceContract):
+class Independence(_Patterns, IndependenceContract):
     """The contract ``independence``, with patterns."""
-
-    def __init__(self, name: str, session_options: dict[str, Any], contract_options: dict[str, Any]) -> None:
-        super().__init__(name, session_options, expanded(contract_options, session_options["root_packages"]))
 
 
 def expanded(options: dict[str, Any], packages: list[str]) -> dict[str, Any]:

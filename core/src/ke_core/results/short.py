@@ -53,8 +53,9 @@ def _table(grid: Grid, width: int) -> Iterator[str]:
     Words of headings are not broken. Abbreviations are explained by the aspects they stand for.
     """
     rows = [*grid.thinned()]
-    missing = [names[-1] for names, _line in rows if not names[0]] if len(rows) > MOST_ROWS else []
-    if missing:
+    missing: dict[str, None] = {}
+    if len(rows) > MOST_ROWS:
+        missing = {f"prompt {names[-1]}": None for names, _line in rows if not names[0]}
         rows = [row for row in rows if row[0][0]]
     columns = [_name_column(name, [names[at] for names, _line in rows]) for at, name in enumerate(grid.names)]
     fixed = len(columns) + 1
@@ -67,8 +68,8 @@ def _table(grid: Grid, width: int) -> Iterator[str]:
     if short := [one for one in grid.group[: len(columns) - len(grid.names)] if one.heading.isupper()]:
         words = ", ".join(f"{one.heading}: {one.aspect.replace('-', ' ')}" for one in short)
         yield from textwrap.wrap(words, WIDTH)
-    missing = [f"prompt {name}" for name in dict.fromkeys(missing)]
-    if missing := missing + [head.words for head in grid.heads[len(columns) - len(grid.names) :]]:
+    missing |= {head.words: None for head in grid.heads[len(columns) - len(grid.names) :]}
+    if missing:
         yield from textwrap.wrap(f"not shown here: {', '.join(missing)}", WIDTH)
 
 

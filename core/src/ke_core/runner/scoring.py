@@ -286,14 +286,14 @@ def measures_of(
         scored = read_scores(folder, current=False)
         if judge in ("", scored.judge.name) or not metrics_of(catalog, scored.judge.name):
             last = {metric.name: metric for metric in scored.metrics}
-    asked = last | {request.component.name: request.component for request in folder.spec.requests}
-    names = tuple(metrics) or metrics_of(catalog, judge) or tuple(last) or (*dataset.metrics, *asked)
+    recorded = last | {request.component.name: request.component for request in folder.spec.requests}
+    names = tuple(metrics) or metrics_of(catalog, judge) or tuple(last) or (*dataset.metrics, *recorded)
     chosen = dataset_metrics(catalog, dataset, names, options)
     reject_unused(options, [each.spec for each in chosen])
     return build_metrics(
         [
-            choose_again(catalog, "metric", asked[one.spec.name], files=folder.files)
-            if one.spec.name in asked and not options.get(one.spec.prefix)
+            choose_again(catalog, "metric", recorded[one.spec.name], files=folder.files)
+            if one.spec.name in recorded and not options.get(one.spec.prefix)
             else one
             for one in chosen
         ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from attrs import define, field, frozen
 
-from ke_core.app import Catalog, Component, RunFolder, RunSpec, count_noun, first_difference, measures_of
+from ke_core.app import Catalog, Component, RunFolder, RunSpec, count_noun, first_difference, measures_of, option_text
 from ke_core.plugin import (
     PHASES,
     Answer,
@@ -204,7 +204,7 @@ def _aligned(runs: Sequence[Iterable[CaseRecord]], order: Mapping[str, int]) -> 
 
 def _judge_options(judge: Component) -> str:
     """Return the options of ``ke judge`` for a judge."""
-    given = [f"-o {judge.name}.{name}={value}" for name, value in judge.options.items() if value is not None]
+    given = [f"-o {judge.name}.{name}={option_text(value, name)}" for name, value in judge.options.items()]
     return " ".join([f"--judge {judge.name}", *given])
 
 
