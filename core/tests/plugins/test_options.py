@@ -93,12 +93,12 @@ def test_a_value_takes_the_type_of_its_field(name, text, value):
     ("name", "text", "hint"),
     [
         ("flag", "maybe", "true or false"),
-        ("steps", "1.5", "a whole number"),
-        ("rate", "much", "a number"),
-        ("rate", "inf", "a number"),
-        ("rate", "nan", "a number"),
-        ("layers", "4,five", "a whole number"),
-        ("mode", "slow", "one of: fast, exact"),
+        ("steps", "1.5", "whole number"),
+        ("rate", "much", "number"),
+        ("rate", "inf", "number"),
+        ("rate", "nan", "number"),
+        ("layers", "4,five", "whole numbers, separated by commas, or none"),
+        ("mode", "slow", "fast | exact"),
     ],
 )
 def test_error_for_a_wrong_type_names_the_option(name, text, hint):

@@ -111,6 +111,15 @@ def test_csv_is_read_by_its_headings(tmp_path):
     assert found.source.endswith("edits.csv, line 2")
 
 
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_csv_may_have_other_separators(tmp_path, separator):
+    path = tmp_path / "edits.csv"
+    path.write_text(
+        "subject,prompt,object\nPeru,The capital of Peru is,La Paz\n".replace(",", separator), encoding="utf-8"
+    )
+    assert read_edits(path)[0].target == "La Paz"
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [({"prompt": ""}, "line 2: prompt is missing or empty"),
@@ -118,9 +127,9 @@ def test_csv_is_read_by_its_headings(tmp_path):
      ({"target_new": "  "}, "line 2: target_new is missing or empty"),
      ({"target_new": 1.5}, "line 2: target_new is 1.5, not a text"),
      ({"target_old": "English"}, "line 2: target_new is 'English', which is also the old object"),
-     ({"subject": "Somebody"}, "line 2: prompt does not hold its subject 'Somebody'"),
-     ({"subject": "e"}, "line 2: prompt holds 6 times its subject"),
-     ({"prompt": "{} and {}"}, "line 2: prompt holds {} 2 times"),
+     ({"subject": "Somebody"}, "line 2: prompt does not contain its subject 'Somebody'"),
+     ({"subject": "e"}, "line 2: prompt contains its subject 'e' 6 times"),
+     ({"prompt": "{} and {}"}, "line 2: prompt contains {} 2 times"),
      ({"target_old": ["English"]}, "line 2: target_new is 'English', which is also the old object"),
      ({"target_old": [1.5]}, "line 2: target_old is 1.5, not a text"),
      ({"src": "x"}, "line 2: src is a second prompt"),

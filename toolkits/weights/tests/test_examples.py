@@ -122,7 +122,7 @@ def test_repeated_edit_counts_once(tmp_path, catalog):
         ('[{"edit": "a"}, ]', "is not JSON"),
         ("3", "line 1 is not a JSON object"),
         ('{"prompt": "a", "subject": "b", "target": ""}', "line 1: target_new is missing or empty"),
-        ('{"prompt": "a", "subject": "b", "target": "c"}', "line 1: prompt does not hold its subject 'b'"),
+        ('{"prompt": "a", "subject": "b", "target": "c"}', "line 1: prompt does not contain its subject 'b'"),
         ('[{"edit": "a b", "questions": ["c", 3.5]}]', "record 1: questions is 3.5, not a text"),
         ('{"prompt": "{} is", "subject": "b", "target": "c", "lokality": []}', "line 1: lokality is not a field"),
     ],

@@ -32,7 +32,7 @@ def test_a_sentence_is_split_before_its_object(sentence, subject, object_, promp
     ("sentence", "subject", "object_", "words"),
     [("The capital of Peru", "Peru", "", "nothing follows the subject"),
      ("The capital of Peru is", "Peru", "", "has no new object after 'is'"),
-     ("The capital of Peru is Lima", "Chile", "", "does not hold its subject"),
+     ("The capital of Peru is Lima", "Chile", "", "does not contain its subject"),
      ("The capital of Peru is Lima", "Peru", "La Paz", "does not end with its object"),
      ("The capital of Peru is => Lima", "Peru", "La Paz", "in --object"),
      ("The capital of Peru is =>", "Peru", "", "target_new is missing")],

@@ -148,6 +148,8 @@ def _usage(error: click.ClickException) -> tuple[str, str]:
         hint = f"did you mean {' or '.join(repr(name) for name in near)}?"
     else:
         hint = f"{context.command_path} --help" if context else ""
+    if "unexpected extra argument" in message:
+        hint = f"a text with spaces needs quotes; {hint}"
     if isinstance(error, click.BadParameter):
         message = error.format_message().rstrip(".")
     return message[:1].lower() + message[1:], hint

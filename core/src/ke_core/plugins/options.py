@@ -61,7 +61,11 @@ def configure(spec: Spec[Any], given: Mapping[str, str] | None = None) -> Any:
     for name, text in (given or {}).items():
         if name not in named:
             raise BadConfig(f"{spec.name} has no option {name!r}", hint=_hint(spec, name, list(named)))
-        raw[named[name]] = _convert(text, hints[named[name]], option_path(spec, name))
+        path, hint = option_path(spec, name), hints[named[name]]
+        try:
+            raw[named[name]] = _convert(text, hint)
+        except ValueError as error:
+            raise BadConfig(f"{path} cannot be {text!r}", hint=type_name(hint)) from error
     try:
         return from_json(raw, spec.config, of=f"options of {spec.name}", hint=f"ke show {spec.name}")
     except BadConfig as error:
@@ -130,37 +134,24 @@ def type_name(hint: Any) -> str:
     return getattr(hint, "__name__", str(hint))
 
 
-def _convert(text: str, hint: Any, path: str) -> Any:  # noqa: PLR0911  one return a type
+def _convert(text: str, hint: Any) -> Any:
+    """Return the value of a text. Raises ValueError."""
+    arguments = get_args(hint)
     if _is_union(hint):
-        if text.lower() == "none" and types.NoneType in get_args(hint):
+        if text.lower() == "none" and types.NoneType in arguments:
             return None
-        parts = [part for part in get_args(hint) if part is not types.NoneType]
+        parts = [part for part in arguments if part is not types.NoneType]
         named = [part for part in parts if get_origin(part) is Literal and text in map(str, get_args(part))]
-        return _convert(text, (named or parts)[0], path)
+        return _convert(text, (named or parts)[0])
     if get_origin(hint) is tuple:
-        item = get_args(hint)[0]
-        return [_convert(part.strip(), item, path) for part in text.split(",") if part.strip()]
+        return [_convert(part.strip(), arguments[0]) for part in text.split(",") if part.strip()]
     if get_origin(hint) is Literal:
-        choices = [str(choice) for choice in get_args(hint)]
-        if text not in choices:
-            raise BadConfig(f"{path} cannot be {text!r}", hint=f"one of: {', '.join(choices)}")
-        return get_args(hint)[choices.index(text)]
+        return arguments[[str(choice) for choice in arguments].index(text)]
     if hint is bool:
-        if text.lower() not in TRUE + FALSE:
-            raise BadConfig(f"{path} cannot be {text!r}", hint="true or false")
-        return text.lower() in TRUE
-    if hint in (int, float):
-        return _number(text, hint, path)
-    return text
-
-
-def _number(text: str, kind: type[int | float], path: str) -> float:
-    try:
-        number = kind(text)
-        if not math.isfinite(number):  # JSON has no such numbers
-            raise ValueError(text)  # noqa: TRY301  as for a text
-    except ValueError as error:
-        raise BadConfig(f"{path} cannot be {text!r}", hint=f"a {type_name(kind)}") from error
+        return (TRUE + FALSE).index(text.lower()) < len(TRUE)
+    number = hint(text)
+    if hint is float and not math.isfinite(number):  # JSON has no such numbers
+        raise ValueError(text)
     return number
 
 

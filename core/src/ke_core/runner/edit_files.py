@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from datetime import date
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -217,12 +218,13 @@ def _template(prompt: str, subject: str, place: SourceLine) -> str:
     if prompt.count(SLOT) == 1:
         return prompt
     if SLOT in prompt:
-        raise place.wrong("prompt", f"holds {SLOT} {prompt.count(SLOT)} times, and the subject occurs once")
+        raise place.wrong("prompt", f"contains {SLOT} {prompt.count(SLOT)} times", hint="the subject occurs once")
     if prompt.count(subject) != 1:
-        times = "does not hold" if subject not in prompt else f"holds {prompt.count(subject)} times"
-        raise place.wrong(
-            "prompt", f"{times} its subject {subject!r}", hint=f"put {SLOT} in place of the subject, once"
+        times = prompt.count(subject)
+        what = (
+            f"contains its subject {subject!r} {times} times" if times else f"does not contain its subject {subject!r}"
         )
+        raise place.wrong("prompt", what, hint=f"put {SLOT} in place of the subject, once")
     return prompt.replace(subject, SLOT)
 
 
@@ -237,10 +239,12 @@ def _date(given: str, place: SourceLine) -> str:
 
 
 def _csv(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
-    """Yield rows by their headings. Several paraphrases in one cell are separated by ``|``."""
+    """Yield rows by their headings, separated by commas, semicolons or tabs. Several paraphrases in one cell are separated by ``|``."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
-            rows = csv.reader(stream)
+            headings = stream.readline()
+            delimiter = max(",;\t", key=headings.count)  # some spreadsheets write semicolons
+            rows = csv.reader(chain([headings], stream), delimiter=delimiter)
             names = next(rows, [])
             for row in filter(None, rows):  # without blank lines
                 place = SourceLine(file=str(path), line=rows.line_num)

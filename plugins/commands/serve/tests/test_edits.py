@@ -69,7 +69,7 @@ def test_a_contradicting_edit_needs_replace(site):
     ("edits", "status", "says"),
     [
         ([BOLIVIA, {"statement": "The moon is made of cheese"}], 422, "out of reach"),
-        ([BOLIVIA, {"prompt": "x", "subject": "y", "target_new": "z"}], 400, "edits[1]: prompt does not hold"),
+        ([BOLIVIA, {"prompt": "x", "subject": "y", "target_new": "z"}], 400, "edits[1]: prompt does not contain"),
         ([BOLIVIA, {"prompt": "The capital of Peru is", "subject": "Peru"}], 400, "target_new is missing"),
         ([BOLIVIA, {"statement": 5.5}], 400, "not a text"),
         ([BOLIVIA, {"statement": " . "}], 400, "statement is missing or empty"),
