@@ -47,8 +47,8 @@ def test_two_cases(one_edit, four_edits) -> None:
         ("instance-wise", "after"): 0.0,
         ("multi-hop", "before"): 0.0,
         ("multi-hop", "after"): 1 / 2,
-        ("multi-hop-pre-edit", "before"): 1 / 2,
-        ("multi-hop-pre-edit", "after"): 1 / 2,
+        ("still-pre-edit", "before"): 1 / 2,
+        ("still-pre-edit", "after"): 1 / 2,
         ("multi-hop-recalled", "before"): 0.0,
         ("multi-hop-recalled", "after"): 1.0,
         ("pre-edit-instance-wise", "before"): 1 / 2,
@@ -79,8 +79,8 @@ def test_units_of_the_bootstrap_are_edits_and_cases(four_edits) -> None:
 
 
 def test_pre_edit_answer_counts_only_if_no_wording_is_right(case, record) -> None:
-    assert named(record(case("a", 1, 2), hops=[R, R], multi=[S, R, S]), "multi-hop-pre-edit")[0].value == 0
-    assert named(record(case("a", 1, 2), hops=[R, R], multi=[S, W, S]), "multi-hop-pre-edit")[0].value == 1
+    assert named(record(case("a", 1, 2), hops=[R, R], multi=[S, R, S]), "still-pre-edit")[0].value == 0
+    assert named(record(case("a", 1, 2), hops=[R, R], multi=[S, W, S]), "still-pre-edit")[0].value == 1
 
 
 def test_only_the_multi_hop_question_of_a_control_is_scored(one_edit) -> None:
@@ -100,7 +100,7 @@ def test_unedited_model_scores_like_an_editor_without_effect(before, new, old, c
     """Before editing the pre-edit answer is right, and the new one is labeled pre-edit; after editing, vice versa."""
     turned = [{R: S, S: R}.get(verdict, verdict) for verdict in before]
     unedited = record(case("a", 1, 2), hops=[W, W], multi=turned, before=before, old=[R, R])
-    for aspect, value in (("multi-hop", new), ("multi-hop-pre-edit", old)):
+    for aspect, value in (("multi-hop", new), ("still-pre-edit", old)):
         assert [one.value for one in named(unedited, aspect, "before")] == [value]
         assert named(unedited, aspect)[0].value == value
     assert named(unedited, "pre-edit-multi-hop", "before")[0].value == float(R in before)
@@ -147,7 +147,7 @@ def test_any_number_of_wordings(questions, case, record) -> None:
 def test_missing_verdict_is_counted_with_its_reason(case, record) -> None:
     """EasyEdit silently excludes NaN items from the mean."""
     part = record(case("a", 2, 2), hops=[R], multi=[R, R])
-    for aspect in ("instance-wise", "multi-hop", "multi-hop-pre-edit"):
+    for aspect in ("instance-wise", "multi-hop", "still-pre-edit"):
         (value,) = named(part, aspect)
         assert value.value is None
         assert value.skipped_because == "a question has no recorded answer"

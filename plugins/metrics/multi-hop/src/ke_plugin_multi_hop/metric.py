@@ -6,7 +6,7 @@ aspect             value, for one case unless stated otherwise
 edit-wise          for each edit: 1 if its own question (or cloze) is answered correctly; a mean over edits
 instance-wise      1 if every single-hop question of the chain is answered correctly
 multi-hop          1 if any wording of the multi-hop question is answered correctly
-multi-hop-pre-edit    1 if no wording is right, and at least one gets the pre-edit answer
+still-pre-edit     1 if no wording is right, and at least one gets the pre-edit answer
 multi-hop-recalled multi-hop, only for cases whose facts the unedited model recalls (pre-edit-instance-wise)
 pre-edit-...       edit-wise, instance-wise and multi-hop of the unedited model, against the pre-edit answers
 ================== ============================================================================================
@@ -57,7 +57,7 @@ def _values(one: ObservedProbe, aspect: str, not_recalled: str) -> Iterator[Valu
     """Yield the values against the answers that are right after the edits."""
     yield one.value(aspect, one.right)
     if one.probe.aspect == MULTI_HOP:
-        yield one.value("multi-hop-pre-edit", one.pre_edit)
+        yield one.value("still-pre-edit", one.pre_edit)
         yield evolve(one, missing=one.missing or not_recalled).value(RECALLED, one.right)
 
 
