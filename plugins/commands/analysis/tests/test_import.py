@@ -268,4 +268,4 @@ def test_an_imported_run_can_be_compared_with_a_native_run(take, ke, tmp_path):
     take(line(), line("2", "hop-1", "nowhere"))
     status, out, err = ke("compare", "own", "run")
     assert (status, err) == (0, "")
-    assert "direct / own" in out
+    assert "direct / method" in out

@@ -20,6 +20,7 @@ from ke_core.app import (
     one_line,
     plain_table,
     plan_words,
+    prompt_name,
     titled,
     without_model,
 )
@@ -125,11 +126,12 @@ def _table(found: RunComparison, table: Sequence[Difference], name: str) -> Grou
         if metric not in (None, one.metric):
             drawn.add_section()
         metric = one.metric
-        styles = one.styles[0] if len(set(one.styles)) == 1 else " / ".join(one.styles)
         adjusted = "" if one.adjusted is None else _p(one.adjusted)
         counts = ["" if count is None else f"{count:,}" for count in (one.lost, one.gained)]
         numbers = [_value(one.first, one), _value(one.second, one), _value(one.difference, one, sign="+")]
-        drawn.add_row(*map(literal, (heading, styles, *numbers, _interval(one), f"{one.n:,}", *counts, adjusted)))
+        drawn.add_row(
+            *map(literal, (heading, _prompts(one.styles), *numbers, _interval(one), f"{one.n:,}", *counts, adjusted))
+        )
     return titled(f"{name} against A: values in %", drawn)
 
 
@@ -143,7 +145,7 @@ def _in_all(found: RunComparison, made: SharedScores) -> Group:
     for place, (style, scores) in enumerate(zip(made.styles, made.scores, strict=True)):
         of = {score.aspect: score for score in scores}
         cells = ("\n".join(filter(None, (format_score(of[name]), format_interval(of[name])))) for name in columns)
-        drawn.add_row(*map(literal, (_name(place), style, *cells)))
+        drawn.add_row(*map(literal, (_name(place), prompt_name(style), *cells)))
     title = f"{made.metric} on the {count_noun(sum(made.queries.values()), 'query', 'queries')} that all runs share"
     each = ", ".join(f"{columns.get(aspect, aspect)} {n:,}" for aspect, n in made.queries.items())
     return Group(
@@ -213,11 +215,14 @@ def _changed(changes: ChangedAnswers, name: str) -> str:
 
 def _listed(changes: Sequence[ChangedAnswer]) -> Iterator[str]:
     for one in changes:
-        styles = one.styles[0] if len(set(one.styles)) == 1 else " / ".join(one.styles)
         verdicts = " -> ".join(verdict.value for verdict in one.verdicts)
         answers = " -> ".join(repr(one_line(answer, 60)) for answer in one.answers)
-        where = f"case {one.case}, {one.query} ({one.phase}, {styles})"
+        where = f"case {one.case}, {one.query} ({one.phase}, {_prompts(one.styles)})"
         yield f"{where}: {verdicts}: {answers}  {one_line(one.question, 100)}"
+
+
+def _prompts(styles: tuple[str, str]) -> str:
+    return " / ".join(prompt_name(style) for style in dict.fromkeys(styles))
 
 
 def _name(place: int) -> str:
