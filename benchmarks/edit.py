@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 from evaluation import fresh_cache
-from opening import add_model, opened
+from opening import add_model, opened, torch_products
 from safetensors.torch import load_file, save_file
 from targets import published
 from torch import Tensor
@@ -119,7 +119,9 @@ def main() -> None:
     torch.set_num_threads(1)
     if given.plain:
         subject, target, to, cache = given.plain
-        save_file({UPDATE: plain(opened(given), subject, target, Path(cache)).float()}, to)
+        model = opened(given)
+        with torch_products(model.module):
+            save_file({UPDATE: plain(model, subject, target, Path(cache)).float()}, to)
         return
     with fresh_cache() as cache:
         compare(given, cache)

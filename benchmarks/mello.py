@@ -21,13 +21,14 @@ import numpy as np
 import torch
 from attrs import evolve, frozen
 from measure import Comparison, Stopwatch, show_profile, show_rates
-from opening import add_model, opened
+from opening import add_model, opened, torch_products
 from published import add_data_dir
 from together import Prepared, prepared
 
 from ke_core.engine.batching import BatchingEngine
 from ke_core.spec.requests import EditorRequest, Encoder, Question
 from ke_core.spec.results import Answer, Reply
+from ke_memory.encoder import SentenceEncoder
 from ke_memory.plugin import MemoryEditedModel, sentence
 from ke_plugin_hf.model import HFModel
 
@@ -127,7 +128,10 @@ def compare(model: HFModel, given: argparse.Namespace) -> Comparison:
     before = model.passes()
     (replies, engine), fast = watch.timed(lambda: ours(made, requests))
     passes = model.passes() - before
-    alone = [published(model, encoder, facts, start_of(made, requests[at]), watch) for at in some]
+    starts = [start_of(made, requests[at]) for at in some]
+    modules = [model.module, *([encoder.model] if isinstance(encoder, SentenceEncoder) else [])]
+    with torch_products(*modules):
+        alone = [published(model, encoder, facts, start, watch) for start in starts]
     texts = [reply.raw if isinstance(reply, Answer) else str(reply) for reply in (replies[at] for at in some)]
     same = sum(mine == one.text for mine, one in zip(texts, alone, strict=True))
 

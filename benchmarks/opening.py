@@ -7,13 +7,17 @@ N(0, 0.02^2), and the tokenizer is a small one.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
+from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from ke_core.engine.models import open_model
 from ke_core.spec.specs import ModelRequest
 from ke_plugin_hf.model import HFModel
+from ke_plugin_hf.products import OneDnnLinear
 from ke_plugin_hf.testing import tiny_tokenizer
 
 RANDOM, CONTEXT = "random:", 8192
@@ -43,6 +47,19 @@ def opened(given: argparse.Namespace) -> HFModel:
     model = open_model(given.model, ModelRequest(id="", device=given.device, dtype=given.dtype))
     assert isinstance(model, HFModel)
     return model
+
+
+@contextmanager
+def torch_products(*modules: nn.Module) -> Iterator[None]:
+    """Let the linear layers compute with torch's own products, as published code does. ``ke`` may use oneDNN."""
+    changed = [part for module in modules for part in module.modules() if type(part) is OneDnnLinear]
+    for part in changed:
+        part.__class__ = nn.Linear  # type: ignore[assignment]  # the class as transformers loads it
+    try:
+        yield
+    finally:
+        for part in changed:
+            part.__class__ = OneDnnLinear
 
 
 def random_model(shape: str, device: str, dtype: str) -> HFModel:

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from measure import Comparison, Stopwatch, show_profile, show_rates
-from opening import add_model, opened
+from opening import add_model, opened, torch_products
 from published import add_data_dir
 
 from ke_core.spec.requests import Generate, Generated
@@ -76,7 +76,8 @@ def compare(model: HFModel, given: argparse.Namespace) -> Comparison:
     ours, fast = watch.timed(lambda: model.generate(requests))
     passes, batch = model.passes() - before, model.batch_size
     few = texts[: given.plain]
-    theirs, some = watch.timed(lambda: [one_by_one(model, text) for text in few])
+    with torch_products(model.module):
+        theirs, some = watch.timed(lambda: [one_by_one(model, text) for text in few])
     same = sum(isinstance(mine, Generated) and mine.text == its for mine, its in zip(ours, theirs, strict=False))
 
     count, unit = len(texts), watch.unit

@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from attrs import evolve
 from measure import Comparison, Stopwatch, show_profile
-from opening import add_model, opened
+from opening import add_model, opened, torch_products
 from published import add_data_dir
 from torch import Tensor
 
@@ -143,7 +143,8 @@ def compare(model: HFModel, given: argparse.Namespace) -> Comparison:
 
     ours, fast = watch.timed(lambda: together(model, modules, edits, settings))
     plans = [target_rows(model.tokenizer, edit, TEMPLATES) for edit in edits]
-    theirs, slow = watch.timed(lambda: [published(modules, made, settings) for made in plans])
+    with torch_products(model.module):
+        theirs, slow = watch.timed(lambda: [published(modules, made, settings) for made in plans])
     off = max(float((a - b).norm() / b.norm()) for a, b in zip(ours, theirs, strict=True))
 
     count, unit = len(edits), watch.unit

@@ -221,7 +221,7 @@ def test_footer_counts_missing_answers_by_reason():
     assert "3 for 2 other reasons" in text
     assert "1 case skipped:\n    1 x edit e1 refused: no subject" in text
     assert "2 edits refused by the editor:\n    2 x no subject" in text
-    assert "3 incomplete answers, counted as wrong:\n    3 x hop-cap" in text
+    assert "3 incomplete answers, counted as wrong:\n    3 x too many steps" in text
     assert "2 missing observations:\n    2 x multi-hop, after: the judge could not decide" in text
 
 

@@ -15,6 +15,9 @@ from ke_core.spec.codec import canonical
 from ke_core.spec.records import Usage
 
 WARNING = "warning"
+ENDINGS = {
+    "unparsed": "not in the expected form", "hop-cap": "too many steps", "length": "cut off at the token limit",
+}  # fmt: skip
 
 
 def judge_warnings(runs: Sequence[Reported]) -> list[str]:
@@ -55,21 +58,16 @@ class Loss:
 def losses(run: Reported) -> list[Loss]:
     """Return every kind of loss of a run, also those without a case."""
     tally, wrong = run.tally, "counted as wrong"
-    failed, cut = alike(tally.failures), tally.unfinished
+    failed, cut = alike(tally.failures), Counter({ENDINGS[name]: n for name, n in tally.unfinished.items()})
     return [
         Loss(one=f"failed reply, {wrong}", many=f"failed replies, {wrong}", reasons=failed, style="red"),
         Loss(one="case skipped", many="cases skipped", reasons=tally.skipped),
         Loss(one="edit refused by the editor", many="edits refused by the editor", reasons=tally.refused),
         Loss(one="batch with a warning", many="batches with a warning", reasons=tally.warned),
-        Loss(
-            one=f"incomplete answer, {wrong}",
-            many=f"incomplete answers, {wrong}",
-            reasons=cut,
-            style="",
-            important=False,
-        ),
+        Loss(one=f"incomplete answer, {wrong}", many=f"incomplete answers, {wrong}", reasons=cut, style="",
+             important=False),
         Loss(one="missing observation", many="missing observations", reasons=_unmeasured(run), important=False),
-    ]
+    ]  # fmt: skip
 
 
 def unfinished(run: Reported) -> str:

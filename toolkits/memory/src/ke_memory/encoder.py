@@ -24,6 +24,7 @@ from ke_core.plugin import ModelUnavailable, read_json
 from ke_plugin_hf.decoding.memory import halved
 from ke_plugin_hf.fingerprint import digest_of
 from ke_plugin_hf.known import SOURCES
+from ke_plugin_hf.products import use_onednn
 from ke_plugin_hf.quiet import quiet
 from ke_plugin_hf.sources import pull
 
@@ -143,6 +144,7 @@ def load_encoder(name: str, *, device: str = "") -> SentenceEncoder:
         model = model.get_encoder()
     if hasattr(model, "pooler"):  # BERT's pooler head: unused here and often untrained
         model.pooler = None
+    use_onednn(model)
     place = device or _accelerator()
     return SentenceEncoder(
         model=model.to(place),
