@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import socket
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -146,6 +147,25 @@ def write_json(path: Path, content: Any) -> Path:
     return path
 
 
+def stored_fixture(name: str, file: str) -> Any:
+    """Return the fixture ``stored``: a function that writes ``file`` and builds the dataset that reads it."""
+
+    @pytest.fixture
+    def stored(tmp_path: Path) -> Callable[..., Any]:
+        def store(content: Any, **options: str) -> Any:
+            write_json(tmp_path / file, content)
+            return build_dataset(name, data_dir=str(tmp_path), **options)
+
+        return store
+
+    return stored
+
+
+@pytest.fixture(autouse=True)
+def no_published_files(ke_no_data: Path) -> None:
+    """Hide the published files on this machine from the tests of a ``conftest.py`` that imports this fixture."""
+
+
 def with_field(record: dict[str, Any], path: str, value: Any = ...) -> dict[str, Any]:
     """Return a copy of the record with ``value`` at ``path``, such as ``edits.0.prompt``; ``...`` removes the field."""
     made = copy.deepcopy(record)
@@ -168,6 +188,14 @@ def read_error(cases: Callable[[], Iterable[Case]]) -> str:
     assert not str(caught.value).endswith(".")
     assert caught.value.hint
     return str(caught.value)
+
+
+def check_missing_file(dataset: Dataset, place: Path, address: str) -> None:
+    """Check that the error names the file and its family, and that its hint has the file's place and its address."""
+    with pytest.raises(BadData, match=re.escape(f"{place.name} of {place.parent.name} is missing")) as caught:
+        list(dataset.cases())
+    assert address in caught.value.hint
+    assert str(place) in caught.value.hint
 
 
 def queries(case: Case) -> list[Query]:
