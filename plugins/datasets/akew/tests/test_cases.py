@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from ke_core.plugin import Dataset, KEWarning
-from ke_plugin_akew.dataset import Akew
-from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field, write_json
+from ke_testing.dataset import DatasetContract, read_error, stored_fixture, with_field
 
 TEXT = "Ostrel Mills, on the river Lume, was set up by Tobin Crane."
 REWRITE = {
@@ -44,16 +41,7 @@ MULTI = {
     "new_answer_alias": [],
 }
 
-
-@pytest.fixture
-def stored(tmp_path: Path) -> Callable[..., Akew]:
-    """Write the data file and build the dataset that reads it."""
-
-    def store(*content: Any, **options: str) -> Akew:
-        write_json(tmp_path / "MQuAKE-CF.json", list(content))
-        return build_dataset("akew-mquake-cf", data_dir=str(tmp_path), **options)
-
-    return store
+stored = stored_fixture("akew-mquake-cf", "MQuAKE-CF.json")
 
 
 @pytest.mark.filterwarnings("ignore:MQuAKE-CF.json. skipped triplets")
@@ -63,7 +51,7 @@ class TestFile(DatasetContract):
 
     @pytest.fixture
     def dataset(self, stored) -> Dataset:
-        return stored(*copy.deepcopy([SINGLE, MULTI]))
+        return stored(copy.deepcopy([SINGLE, MULTI]))
 
 
 class TestAtlas(DatasetContract):
@@ -84,13 +72,13 @@ class TestForms:
         [("text", [TEXT]), ("fact", ["Tobin Crane"]), ("triplets", ["the river Lume", "Tobin Crane"])],
     )
     def test_edits(self, stored, form, targets) -> None:
-        [case] = stored(SINGLE, edit=form).cases()
+        [case] = stored([SINGLE], edit=form).cases()
         assert [edit.target for edit in case.edits] == targets
         assert all(edit.names_subject == (form != "text") for edit in case.edits)
 
     @pytest.mark.parametrize("form", ["text", "fact", "triplets"])
     def test_questions_are_the_same(self, stored, form) -> None:
-        [case] = stored(SINGLE, edit=form).cases()
+        [case] = stored([SINGLE], edit=form).cases()
         asked = {probe.aspect: [query.texts[0] for query in probe.queries] for probe in case.probes}
         assert asked.pop("whole-text", []) == (["Who set up Ostrel Mills?"] if form == "text" else [])
         assert asked == {
@@ -100,12 +88,12 @@ class TestForms:
         }
 
     def test_both_spellings_of_aliases_are_read(self, stored) -> None:
-        query = next(stored(SINGLE).cases()).probes[0].queries[0]
+        query = next(stored([SINGLE]).cases()).probes[0].queries[0]
         assert query.gold.entities[0].names == ("Tobin Crane", "T. Crane")
         assert query.pre_edit.entities[0].names == ("J. K. Lisk", "Lisk")
 
     def test_several_edits_and_a_multi_hop_question(self, stored) -> None:
-        [case] = stored(MULTI, edit="fact").cases()
+        [case] = stored([MULTI], edit="fact").cases()
         assert len(case.edits) == 2
         multi_hop = case.probes[-1]
         assert (multi_hop.aspect, multi_hop.require, multi_hop.edits) == (
@@ -114,11 +102,11 @@ class TestForms:
         assert [query.gold.entities[0].label for query in multi_hop.queries] == ["Orm", "Orm"]
 
     def test_a_rewrite_without_triplets_cannot_be_edited_with_triplets(self, stored) -> None:
-        [case] = stored(MULTI, edit="triplets").cases()
+        [case] = stored([MULTI], edit="triplets").cases()
         assert (case.edits, case.not_editable) == ((), "no usable triplet was extracted from the text")
 
     def test_answers_to_questions_have_the_same_room_whatever_is_right(self, stored) -> None:
-        dataset = stored(SINGLE, max_tokens="77")
+        dataset = stored([SINGLE], max_tokens="77")
         queries = {probe.aspect: probe.queries[0] for probe in next(dataset.cases()).probes}
         prompts = {aspect: dataset.prompt(query, "direct") for aspect, query in queries.items()}
         assert prompts["efficacy"] == prompts["whole-text"]
@@ -127,24 +115,24 @@ class TestForms:
 
 def test_skipped_triplets_are_counted(stored) -> None:
     with pytest.warns(KEWarning, match=r"MQuAKE-CF\.json: skipped triplets .*: 1"):
-        list(stored(SINGLE).cases())
+        list(stored([SINGLE]).cases())
 
 
 @pytest.mark.parametrize("path", ["subject", "question", "fact_new_uns", "target_new", "target_true.str", "prompt"])
 def test_missing_field_is_named(stored, path) -> None:
-    message = read_error(stored(SINGLE | {"requested_rewrite": with_field(REWRITE, path)}).cases)
+    message = read_error(stored([SINGLE | {"requested_rewrite": with_field(REWRITE, path)}]).cases)
     assert message.endswith(": missing")
     assert path.split(".")[-1] in message
 
 
 def test_record_without_rewrites_is_an_error(stored) -> None:
-    assert "requested_rewrite is empty" in read_error(stored(SINGLE | {"requested_rewrite": []}).cases)
+    assert "requested_rewrite is empty" in read_error(stored([SINGLE | {"requested_rewrite": []}]).cases)
 
 
 def test_a_new_object_that_is_an_alias_of_the_old_one_has_no_old_object(stored) -> None:
     record = {"case_id": 1, "requested_rewrite": REWRITE | {"target_true": {"str": "t. crane"}}}
     with pytest.warns(KEWarning, match="skipped"):
-        assert all(query.pre_edit is None for case in stored(record).cases() for query in case.probes[0].queries)
+        assert all(query.pre_edit is None for case in stored([record]).cases() for query in case.probes[0].queries)
 
 
 def test_aliases_that_only_the_hops_contain_are_right(stored) -> None:
@@ -157,7 +145,7 @@ def test_aliases_that_only_the_hops_contain_are_right(stored) -> None:
         "new_single_hops": [hop | {"answer_alias": ["Toby Crane"]}, other],
     }
     with pytest.warns(KEWarning, match="skipped"):
-        (case,) = stored(record).cases()
+        (case,) = stored([record]).cases()
     query = case.probes[0].queries[0]
     assert query.gold.entities[0].names == ("Tobin Crane", "Toby Crane")
     assert query.pre_edit is not None

@@ -12,12 +12,8 @@ import pytest
 from ke_benchmarks import CaseHeader, write_cases
 from ke_core.app import configure, installed_catalog
 from ke_core.plugin import Dataset
+from ke_testing.dataset import no_published_files  # noqa: F401  a fixture
 from ke_testing.toy import Toy
-
-
-@pytest.fixture(autouse=True)
-def _no_data(ke_no_data: Path) -> None:
-    """Hide the published files on this machine."""
 
 
 @pytest.fixture

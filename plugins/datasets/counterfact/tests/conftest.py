@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ke_plugin_counterfact.dataset import Counterfact
-from ke_testing.dataset import build_dataset, write_json
+from ke_testing.dataset import no_published_files, stored_fixture  # noqa: F401  a fixture
 
 RECORD = {
     "case_id": 0,
@@ -30,11 +27,6 @@ RECORD = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _no_data(ke_no_data: Path) -> None:
-    """Hide the published files on this machine."""
-
-
 @pytest.fixture
 def record() -> dict[str, Any]:
     return copy.deepcopy(RECORD)
@@ -47,12 +39,4 @@ def records(record: dict[str, Any]) -> list[dict[str, Any]]:
     return [record, other | {"case_id": 1}]
 
 
-@pytest.fixture
-def stored(tmp_path: Path) -> Callable[..., Counterfact]:
-    """Write the data file and build the dataset that reads it."""
-
-    def store(content: Any, **options: str) -> Counterfact:
-        write_json(tmp_path / "counterfact.json", content)
-        return build_dataset("counterfact", data_dir=str(tmp_path), **options)
-
-    return store
+stored = stored_fixture("counterfact", "counterfact.json")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ke_plugin_mquake_remastered.dataset import Remastered
-from ke_testing.dataset import build_dataset, write_json
+from ke_testing.dataset import build_dataset, no_published_files, write_json  # noqa: F401  a fixture
 
 CITIZEN = ("What is the country of citizenship of {}?", "{} is a citizen of")
 CAPITAL = ("What is the capital of {}?", "The capital of {} is")
@@ -94,11 +94,6 @@ def nest(flat: dict[str, Any], split: dict[str, Any] | None = None) -> dict[str,
 def _hop(rewrite: dict[str, Any], flat: dict[str, Any]) -> int:
     labels = [(one[0], one[2]) for one in flat["new_triples_labeled"]]
     return labels.index((rewrite["subject"], rewrite["target_new_str"]))
-
-
-@pytest.fixture(autouse=True)
-def _no_data(ke_no_data: Path) -> None:
-    """Hide the published files on this machine."""
 
 
 @pytest.fixture

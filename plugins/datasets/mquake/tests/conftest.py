@@ -12,7 +12,7 @@ import pytest
 
 from ke_core.plugin import Case
 from ke_plugin_mquake.dataset import Mquake
-from ke_testing.dataset import build_dataset, write_json
+from ke_testing.dataset import build_dataset, no_published_files, stored_fixture  # noqa: F401  a fixture
 
 FILE = "mquake/MQuAKE-CF-3k.json"
 
@@ -23,11 +23,6 @@ def published(ke_data_dir: Path) -> Path:
     if not (ke_data_dir / FILE).is_file():
         pytest.skip(f"no {FILE} in {ke_data_dir}")
     return ke_data_dir / FILE
-
-
-@pytest.fixture(autouse=True)
-def _no_data(ke_no_data: Path) -> None:
-    """Hide the published files on this machine."""
 
 
 @pytest.fixture(scope="session")
@@ -67,15 +62,7 @@ def record() -> dict[str, Any]:
     return copy.deepcopy(RECORD)
 
 
-@pytest.fixture
-def stored(tmp_path: Path, make: Callable[..., Mquake]) -> Callable[..., Mquake]:
-    """Write the file of CF-3k and build the dataset that reads it."""
-
-    def store(content: Any, **options: str) -> Mquake:
-        write_json(tmp_path / "MQuAKE-CF-3k.json", content)
-        return make("mquake-cf-3k", data_dir=str(tmp_path), **options)
-
-    return store
+stored = stored_fixture("mquake-cf-3k", "MQuAKE-CF-3k.json")
 
 
 def hop(subject: str, answer: str, question: str, cloze: str, *aliases: str) -> dict[str, Any]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ke_core.plugin import Dataset
-from ke_plugin_qaedit.dataset import QAEdit
-from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field, write_json
+from ke_testing.dataset import DatasetContract, build_dataset, read_error, stored_fixture, with_field
 
 RECORD = {
     "id": 7,
@@ -30,15 +27,7 @@ def records() -> list[dict[str, Any]]:
     return copy.deepcopy([RECORD, RECORD | {"target": "j. k. lisk"}, RECORD | {"target": "Tobin Crane"}])
 
 
-@pytest.fixture
-def stored(tmp_path: Path) -> Callable[..., QAEdit]:
-    """Write the data file and build the dataset that reads it."""
-
-    def store(content: Any, **options: str) -> QAEdit:
-        write_json(tmp_path / "QAEdit_inter_1k.json", content)
-        return build_dataset("qaedit", data_dir=str(tmp_path), **options)
-
-    return store
+stored = stored_fixture("qaedit", "QAEdit_inter_1k.json")
 
 
 class TestFile(DatasetContract):

@@ -15,7 +15,7 @@ from ke_benchmarks.graph import BuildTools, Graph, Record, parse
 from ke_core.plugin import Case
 from ke_plugin_ripple_edits import RippleBuildConfig
 from ke_plugin_ripple_edits.build import RippleBuilder
-from ke_testing.dataset import build_dataset, write_json
+from ke_testing.dataset import build_dataset, no_published_files, write_json  # noqa: F401  a fixture
 
 SAMPLE = "ripple_edits/sample.json"
 
@@ -26,11 +26,6 @@ def sample(ke_data_dir: Path) -> Path:
     if not (ke_data_dir / SAMPLE).is_file():
         pytest.skip(f"no {SAMPLE} in {ke_data_dir}")
     return ke_data_dir / SAMPLE
-
-
-@pytest.fixture(autouse=True)
-def _no_data(ke_no_data: Path) -> None:
-    """Hide the published files on this machine."""
 
 
 def query(

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ke_core.plugin import Dataset
-from ke_plugin_unkebench.dataset import Unkebench
-from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field, write_json
+from ke_testing.dataset import DatasetContract, build_dataset, read_error, stored_fixture, with_field
 
 RECORD = {
     "id": 7,
@@ -22,16 +18,7 @@ RECORD = {
     "sub_answer": ["Tobin Crane.", "Eleven."],
 }
 
-
-@pytest.fixture
-def stored(tmp_path: Path) -> Callable[..., Unkebench]:
-    """Write the data file and build the dataset that reads it."""
-
-    def store(*content: Any, **options: str) -> Unkebench:
-        write_json(tmp_path / "final_data_v3.json", list(content))
-        return build_dataset("unkebench", data_dir=str(tmp_path), **options)
-
-    return store
+stored = stored_fixture("unkebench", "final_data_v3.json")
 
 
 class TestFile(DatasetContract):
@@ -40,7 +27,7 @@ class TestFile(DatasetContract):
 
     @pytest.fixture
     def dataset(self, stored) -> Dataset:
-        return stored(copy.deepcopy(RECORD), RECORD | {"id": 8})
+        return stored([copy.deepcopy(RECORD), RECORD | {"id": 8}])
 
 
 class TestAtlas(DatasetContract):
@@ -48,7 +35,7 @@ class TestAtlas(DatasetContract):
 
 
 def test_the_question_gets_the_paragraph_and_its_details_are_asked(stored) -> None:
-    [case] = stored(RECORD).cases()
+    [case] = stored([RECORD]).cases()
     [edit] = case.edits
     assert (case.id, edit.prompt, edit.target) == ("7", RECORD["question"], RECORD["answer"])
     assert not edit.names_subject
@@ -67,7 +54,7 @@ def test_the_question_gets_the_paragraph_and_its_details_are_asked(stored) -> No
     ("options", "tokens", "stop"), [({}, 512, ()), ({"max_tokens": "9", "end": "line"}, 9, ("\n",))]
 )
 def test_answers_end_at_the_limit_or_at_a_line_end(stored, options, tokens, stop) -> None:
-    dataset = stored(RECORD, **options)
+    dataset = stored([RECORD], **options)
     query = next(dataset.cases()).probes[0].queries[0]
     prompt = dataset.prompt(query, "direct")
     assert (prompt.text, prompt.decoding.max_tokens, prompt.decoding.stop) == (RECORD["question"], tokens, stop)
@@ -78,16 +65,16 @@ def test_answers_end_at_the_limit_or_at_a_line_end(stored, options, tokens, stop
 
 @pytest.mark.parametrize("field", ["id", "question", "para_question", "answer", "sub_question", "sub_answer"])
 def test_missing_field_is_named(stored, field) -> None:
-    assert f"{field}: missing" in read_error(stored(with_field(RECORD, field)).cases)
+    assert f"{field}: missing" in read_error(stored([with_field(RECORD, field)]).cases)
 
 
 def test_sub_questions_without_answer_are_an_error(stored) -> None:
     broken = with_field(RECORD, "sub_answer", ["Tobin Crane."])
-    assert "case 7: 2 sub_question for 1 sub_answer" in read_error(stored(broken).cases)
+    assert "case 7: 2 sub_question for 1 sub_answer" in read_error(stored([broken]).cases)
 
 
 def test_two_records_with_one_id_are_an_error(stored) -> None:
-    assert "id: 7 occurs twice" in read_error(stored(RECORD, RECORD).cases)
+    assert "id: 7 occurs twice" in read_error(stored([RECORD, RECORD]).cases)
 
 
 def test_embedded_paragraphs_state_every_answer() -> None:

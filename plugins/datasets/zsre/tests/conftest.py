@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ke_plugin_zsre.dataset import Zsre
-from ke_testing.dataset import build_dataset, write_json
+from ke_testing.dataset import no_published_files, stored_fixture  # noqa: F401  a fixture
 
 RECORD = {
     "subject": "Ostrel Mills",
@@ -25,11 +22,6 @@ RECORD = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _no_data(ke_no_data: Path) -> None:
-    """Hide the published files on this machine."""
-
-
 @pytest.fixture
 def record() -> dict[str, Any]:
     return copy.deepcopy(RECORD)
@@ -42,12 +34,4 @@ def records(record: dict[str, Any]) -> list[dict[str, Any]]:
     return [record, unnamed, record | {"subject": "Tarn Dyes", "src": "Who owns Tarn Dyes?", "alt": "t. crane"}]
 
 
-@pytest.fixture
-def stored(tmp_path: Path) -> Callable[..., Zsre]:
-    """Write the data file and build the dataset that reads it."""
-
-    def store(content: Any, **options: str) -> Zsre:
-        write_json(tmp_path / "zsre_mend_eval.json", content)
-        return build_dataset("zsre", data_dir=str(tmp_path), **options)
-
-    return store
+stored = stored_fixture("zsre", "zsre_mend_eval.json")
