@@ -18,11 +18,9 @@ pytest.importorskip("httpx2", reason="httpx2 is not installed: pip install ke-pl
 
 import ke_plugin_hf
 import ke_plugin_openai
-from ke_core import builtin
-from ke_core.app import empty_manager
 from ke_core.plugin import EditorSpec, PassthroughModel, hookimpl
 from ke_plugin_hf.testing import saved, tiny_model
-from ke_testing.cli_fixtures import ke  # noqa: F401  a fixture
+from ke_testing.cli_fixtures import ke, plugins_of  # noqa: F401  a fixture
 from ke_testing.fake_vllm import FakeVllm, running_fake_vllm
 from ke_weights import hookimpls
 from ke_weights.plugin import Dense, LowRank
@@ -72,11 +70,7 @@ def server() -> Iterator[FakeVllm]:
 
 @pytest.fixture
 def plugins():
-    made = empty_manager()
-    for plugin, name in ((builtin, "ke-core"), (hookimpls, "ke-weights"), (ke_plugin_hf, "ke-plugin-hf"),
-                         (ke_plugin_openai, "ke-plugin-openai"), (Editors(), "toys")):  # fmt: skip
-        made.register(plugin, name)
-    return made
+    return plugins_of(hookimpls, ke_plugin_hf, ke_plugin_openai, Editors())
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,8 @@ import pytest
 pytest.importorskip("starlette", reason="starlette is not installed: pip install ke-plugin-serve")
 pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install ke-plugin-serve")
 
-from ke_core import builtin
 from ke_core.plugin import ModelSpec, hookimpl
 from ke_core.plugins.catalog import read_catalog
-from ke_core.plugins.manager import empty_manager
 from ke_core.runner import session
 from ke_core.runner.session import ModelChoice
 from ke_plugin_serve.client import ServeClient
@@ -25,6 +23,7 @@ from ke_plugin_serve.limits import Limits
 from ke_plugin_serve.rendering import ChatFormat, ignored_fields
 from ke_plugin_serve.server import Address, serve
 from ke_plugin_serve.startup import ServedModel, ServeRequest, opened
+from ke_testing.cli_fixtures import plugins_of
 from ke_testing.fakes import ScriptedModel, SilentProgress, WordEncoder
 
 pytestmark = pytest.mark.integration
@@ -55,9 +54,6 @@ def serving(
 ) -> Iterator[tuple[str, ServedModel]]:
     package = pytest.importorskip(f"ke_plugin_{editor.replace('-', '_')}", reason=f"{editor} is not installed")
     monkeypatch.setattr(session, "_encoder", lambda _name, **_device: WordEncoder(dimension))
-    plugins = empty_manager()
-    for plugin, name in ((builtin, "ke-core"), (package, editor), (Source(say), "fake")):
-        plugins.register(plugin, name)
     request = ServeRequest(editor=editor, model=ModelChoice(reference="fake:one"), edits=edits)
     ready, found = threading.Event(), {}
 
@@ -65,7 +61,7 @@ def serving(
         found.update(url=url, server=server)
         ready.set()
 
-    with opened(request, read_catalog(plugins), SilentProgress()) as served:
+    with opened(request, read_catalog(plugins_of(package, Source(say))), SilentProgress()) as served:
         ignored = ignored_fields(served.spec)
         settings = ChatFormat(model="fake", turns=served.turns, ignored=ignored, max_tokens=500, default_tokens=200)
         arguments = (served, settings, Address(port=0), Limits())

@@ -16,7 +16,6 @@ from attrs import evolve
 
 from ke_benchmarks.files.cases import read_cases, read_header
 from ke_core.plugin import DatasetSpec, hookimpl
-from ke_core.plugins.manager import empty_manager
 from ke_core.spec.dataset_info import DataFile
 from ke_testing.toy import Toy, ToyConfig, toy_spec
 
@@ -193,20 +192,16 @@ def test_of_an_unknown_file_nothing_is_said_but_its_place(ke, published, tmp_pat
     assert ke("datasets", "fetch", "toy", "--data-dir", ".")[:2] == (0, f"{NAME}: {NAME} (65,536 bytes)\n")
 
 
-def test_list_fits_100_columns_whatever_the_names(ke, monkeypatch):
+def test_list_fits_100_columns_whatever_the_names(ke, plugins, monkeypatch):
     class Long:
         @hookimpl
         def ke_datasets(self) -> list[DatasetSpec]:
             made = toy_spec(metrics=("multi-hop", "classic"), judge="alias")
             return [evolve(made, name=f"mquake-remastered-cf6334-{n}", summary="many words " * 20) for n in range(2)]
 
-    plugins = empty_manager()
     plugins.register(Long(), "ke-plugin-mquake-remastered")
-    from ke_core import builtin
-
-    plugins.register(builtin, "ke-core")
     monkeypatch.delenv("COLUMNS")
-    status, out, _err = ke("datasets", "list", plugins=plugins)
+    status, out, _err = ke("datasets", "list")
     assert status == 0
     assert max(map(len, out.splitlines())) <= 100
     assert "mquake-remastered-cf6334-1" in out

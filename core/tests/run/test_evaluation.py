@@ -8,7 +8,6 @@ from attrs import evolve
 
 from ke_core.plugin import hookimpl
 from ke_core.plugins.catalog import read_catalog
-from ke_core.plugins.manager import empty_manager
 from ke_core.results.folder import RunFolder
 from ke_core.runner.evaluate import evaluate, judge_folder, prepare, score_folder
 from ke_core.runner.prepare import resolve_run
@@ -21,6 +20,7 @@ from ke_core.spec.runspec import Plan
 from ke_core.spec.specs import ModelRequest, ModelSpec
 from ke_plugin_reproduce.cells import finished
 from ke_plugin_reproduce.estimate import workload_of
+from ke_testing.cli_fixtures import plugins_of
 from ke_testing.fakes import EchoModel, SilentProgress
 
 
@@ -41,9 +41,7 @@ def catalog(fakes, ke_cache_dir):
         ke_metrics=hookimpl(lambda: [fakes.SHARE, again_of(fakes)], specname="ke_metrics"),
         ke_models=hookimpl(lambda: [spec, evolve(spec, name="hf")], specname="ke_models"),
     )
-    plugins = empty_manager()
-    plugins.register(plugin, "fakes")
-    found = read_catalog(plugins)
+    found = read_catalog(plugins_of(plugin))
     assert not found.broken
     return SimpleNamespace(catalog=found, loaded=loaded)
 

@@ -12,11 +12,12 @@ from transformers import AutoTokenizer, BertConfig, BertModel, PreTrainedTokeniz
 
 import ke_memory.hookimpls
 import ke_memory.plugin
-from ke_core.app import empty_manager, open_session, read_catalog
+from ke_core.app import open_session, read_catalog
 from ke_core.plugin import KEError, ModelUnavailable
 from ke_core.runner.world import World
 from ke_memory import encoder as encoder_module
 from ke_memory.plugin import FactMemory, SentenceEncoder, load_encoder
+from ke_testing.cli_fixtures import plugins_of
 from ke_testing.fakes import SilentProgress
 
 WORDS = ["[PAD]", "[UNK]", "the", "capital", "of", "france", "is", "paris", "lyon", "and", "a", "longer", "sentence",
@@ -201,9 +202,7 @@ def test_out_of_memory_halves_a_batch(folder, monkeypatch):
 def test_encoder_uses_the_device_of_the_model(folder, monkeypatch, tmp_path):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
     given = []
-    plugins = empty_manager()
-    plugins.register(ke_memory.hookimpls, "ke-memory")
-    catalog = read_catalog(plugins)
+    catalog = read_catalog(plugins_of(ke_memory.hookimpls))
     monkeypatch.setattr("ke_memory.encoder.load_encoder", lambda name, *, device: given.append((name, device)))
     for model in (SimpleNamespace(device=torch.device("cuda", 1)), SimpleNamespace()):
         session = open_session(model, catalog=catalog, seed=0, progress=SilentProgress(), material={}, remember=False)

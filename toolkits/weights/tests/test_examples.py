@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from ke_core.app import empty_manager, read_catalog
+from ke_core.app import read_catalog
 from ke_core.plugin import BadData, UnknownComponent, hookimpl
+from ke_testing.cli_fixtures import plugins_of
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER
 from ke_testing.toy import toy_spec
 from ke_weights.examples import read_examples, usable
@@ -26,9 +27,7 @@ class Toys:
 
 @pytest.fixture
 def catalog():
-    plugins = empty_manager()
-    plugins.register(Toys(), "toys")
-    return read_catalog(plugins)
+    return read_catalog(plugins_of(Toys()))
 
 
 def write(path, records, *, lines=True):

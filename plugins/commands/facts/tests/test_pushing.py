@@ -14,11 +14,12 @@ pytest.importorskip("httpx2", reason="httpx2 is not installed: pip install ke-pl
 
 import ke_plugin_hf
 import ke_plugin_openai
-from ke_core.app import Plugins, builtin, empty_manager
+from ke_core.app import Plugins
 from ke_core.plugin import Edit, EditorSpec, PassthroughModel, Session, hookimpl, loads
 from ke_plugin_facts import hookimpls as facts_plugin
 from ke_plugin_facts.versions import ManagedFolder
 from ke_testing.cli_fixtures import ke as ke_words  # noqa: F401  a fixture
+from ke_testing.cli_fixtures import plugins_of
 from ke_testing.fake_vllm import FakeVllm, running_fake_vllm
 from ke_weights import hookimpls
 from ke_weights.plugin import LowRank, OpenModel
@@ -70,12 +71,7 @@ class NoisePlugin:
 
 @pytest.fixture
 def plugins() -> Plugins:
-    made = empty_manager()
-    for plugin, name in ((builtin, "ke-core"), (hookimpls, "ke-weights"), (ke_plugin_hf, "ke-plugin-hf"),
-                         (ke_plugin_openai, "ke-plugin-openai"), (facts_plugin, "ke-plugin-facts"),
-                         (NoisePlugin(), "toys")):  # fmt: skip
-        made.register(plugin, name)
-    return made
+    return plugins_of(hookimpls, ke_plugin_hf, ke_plugin_openai, facts_plugin, NoisePlugin())
 
 
 @pytest.fixture

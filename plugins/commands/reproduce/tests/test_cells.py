@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import pytest
 from attrs import evolve
 
-from ke_core.app import SCORES, EvalRequest, ModelChoice, Plan, RunFolder, empty_manager, read_catalog
+from ke_core.app import SCORES, EvalRequest, ModelChoice, Plan, RunFolder, read_catalog
 from ke_core.plugin import Answer, BadRun, EditFailed, Failure, ModelRequest, ModelSpec, ModelUnavailable, hookimpl
 from ke_core.results.folder import RECORDS
 from ke_core.results.seal import SEAL
 from ke_plugin_reproduce.cells import Cell, CellRunner
+from ke_testing.cli_fixtures import plugins_of
 from ke_testing.fakes import SilentProgress
 
 pytestmark = pytest.mark.integration
@@ -70,15 +71,13 @@ def world(fakes, ke_cache_dir, tmp_path, sick):
         ke_metrics=hookimpl(lambda: [fakes.SHARE], specname="ke_metrics"),
         ke_models=hookimpl(lambda: [spec], specname="ke_models"),
     )
-    plugins = empty_manager()
-    plugins.register(plugin, "fakes")
 
     def cell(editor, model="fake:cities", **changes):
         request = EvalRequest(editor=editor, dataset="towers", model=ModelChoice(reference=model))
         name = "-".join([editor, model.partition(":")[2], *map(str, changes.values())])
         return Cell(name=name, request=evolve(request, **changes), folder=tmp_path / name)
 
-    runner = CellRunner(catalog=read_catalog(plugins), progress=SilentProgress())
+    runner = CellRunner(catalog=read_catalog(plugins_of(plugin)), progress=SilentProgress())
     return SimpleNamespace(cell=cell, go=runner.run, seen=seen)
 
 

@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from attrs import evolve, field, frozen
 
 import ke_plugin_openai
-from ke_core import builtin
-from ke_core.app import empty_manager, main
+from ke_core.app import main
 from ke_core.engine.passthrough import question
 from ke_core.plugin import (
     ContextOverflow,
@@ -29,6 +28,7 @@ from ke_core.plugin import (
 )
 from ke_memory.plugin import MemoryEditedModel, MemoryEditor
 from ke_plugin_serve import hookimpls
+from ke_testing.cli_fixtures import plugins_of
 from ke_testing.fakes import ScriptedModel, WordEncoder
 
 WORDS = WordEncoder()
@@ -234,12 +234,7 @@ class Toys:
 
 def plugins():
     """The core and the toys."""
-    found = empty_manager()
-    found.register(builtin, "ke-core")
-    found.register(hookimpls, "ke-plugin-serve")
-    found.register(ke_plugin_openai, "ke-plugin-openai")
-    found.register(Toys(), "toys")
-    return found
+    return plugins_of(hookimpls, ke_plugin_openai, Toys())
 
 
 if __name__ == "__main__":

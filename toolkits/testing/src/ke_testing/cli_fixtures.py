@@ -177,14 +177,17 @@ class ToyPlugin:
         ]
 
 
+def plugins_of(*others: object) -> Plugins:
+    """Return the core and ``others``: modules with hooks, and an object with hooks, which is called ``toys``."""
+    plugins = empty_manager()
+    for other in (builtin, *others):
+        plugins.register(other, getattr(other, "__name__", "toys").split(".")[0].replace("_", "-"))
+    return plugins
+
+
 def toys(*others: ModuleType) -> Plugins:
     """Return the core, the toy plugin and ``others``: modules with hooks."""
-    plugins = empty_manager()
-    plugins.register(builtin, "ke-core")
-    plugins.register(ToyPlugin(), "toys")
-    for module in others:
-        plugins.register(module, module.__name__.split(".")[0].replace("_", "-"))
-    return plugins
+    return plugins_of(ToyPlugin(), *others)
 
 
 @pytest.fixture

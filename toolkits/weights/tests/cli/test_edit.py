@@ -15,11 +15,10 @@ from attrs import field, frozen
 from safetensors.torch import load_file
 
 import ke_plugin_hf
-from ke_core import builtin
-from ke_core.app import empty_manager
 from ke_core.engine.models import open_model
 from ke_core.plugin import EditFailed, EditorSpec, ModelRequest, PassthroughModel, hookimpl
 from ke_plugin_hf.testing import saved, tiny_model
+from ke_testing.cli_fixtures import plugins_of
 from ke_weights import hookimpls
 from ke_weights.patches import weights_digest
 
@@ -99,12 +98,7 @@ class Plugin:
 
 @pytest.fixture
 def plugins():
-    made = empty_manager()
-    made.register(builtin, "ke-core")
-    made.register(hookimpls, "ke-weights")
-    made.register(ke_plugin_hf, "ke-plugin-hf")
-    made.register(Plugin(), "toys")
-    return made
+    return plugins_of(hookimpls, ke_plugin_hf, Plugin())
 
 
 @pytest.fixture(scope="session")

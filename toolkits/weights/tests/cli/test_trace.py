@@ -7,10 +7,9 @@ import pytest
 from attrs import frozen
 
 import ke_plugin_hf
-from ke_core import builtin
-from ke_core.app import empty_manager
 from ke_core.plugin import ArtifactStore, ModelSpec, hookimpl
 from ke_plugin_hf.testing import tiny_model
+from ke_testing.cli_fixtures import plugins_of
 from ke_testing.fakes import EchoModel
 from ke_weights import hookimpls
 from ke_weights.cli.trace import CommaList
@@ -58,12 +57,7 @@ class Empty:
 
 @pytest.fixture
 def plugins():
-    found = empty_manager()
-    found.register(builtin, "ke-core")
-    found.register(hookimpls, "ke-weights")
-    found.register(ke_plugin_hf, "ke-plugin-hf")
-    found.register(Tiny(), "tiny")
-    return found
+    return plugins_of(hookimpls, ke_plugin_hf, Tiny())
 
 
 @pytest.fixture(autouse=True)

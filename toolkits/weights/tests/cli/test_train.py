@@ -9,9 +9,9 @@ import pytest
 from attrs import field, frozen
 
 import ke_plugin_hf
-from ke_core import builtin
-from ke_core.app import ModelChoice, empty_manager, read_catalog
+from ke_core.app import ModelChoice, read_catalog
 from ke_core.plugin import BadData, BadRun, EditFailed, EditorSpec, ModelSpec, TrainerSpec, hookimpl, locked
+from ke_testing.cli_fixtures import plugins_of
 from ke_testing.fakes import EchoModel, SilentProgress
 from ke_testing.toy import toy_spec
 from ke_weights import hookimpls, training
@@ -92,12 +92,7 @@ class Trainables:
 
 @pytest.fixture
 def plugins():
-    found = empty_manager()
-    found.register(builtin, "ke-core")
-    found.register(hookimpls, "ke-weights")
-    found.register(ke_plugin_hf, "ke-plugin-hf")
-    found.register(Trainables(), "trainables")
-    return found
+    return plugins_of(hookimpls, ke_plugin_hf, Trainables())
 
 
 @pytest.fixture
