@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from http.client import HTTPException
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
 from ke_core.storage.files import read_at_most, read_error_body
+from ke_testing.http_server import QuietHandler, serving
 
 
-class Rude(BaseHTTPRequestHandler):
+class Rude(QuietHandler):
     """``/STATUS/DECLARED/SENT``: a body of SENT bytes that declares DECLARED bytes; ``chunked`` is truncated."""
 
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802  the name in http.server
         _, status, declared, sent = self.path.split("/")
         self.send_response(int(status))
         self.send_header("Connection", "close")
@@ -31,19 +30,11 @@ class Rude(BaseHTTPRequestHandler):
         self.wfile.write(b"ff\r\n" * (declared == "chunked") + b"x" * int(sent))
         self.close_connection = True
 
-    def log_message(self, *_args: object) -> None:
-        """Write nothing to standard error."""
-
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Rude)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Rude) as address:
+        yield address
 
 
 def opened(address: str):

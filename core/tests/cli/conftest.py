@@ -10,6 +10,7 @@ import ke_plugin_reproduce.hookimpls
 import ke_plugin_serve.hookimpls
 import ke_testing.hookimpls
 from ke_testing.cli_fixtures import evaluated, ke, toys  # noqa: F401  fixtures
+from ke_testing.http_server import publisher  # noqa: F401  a fixture
 
 
 @pytest.fixture

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from attrs import evolve
@@ -17,44 +13,10 @@ from attrs import evolve
 from ke_benchmarks.files.cases import read_cases, read_header
 from ke_core.plugin import DatasetSpec, hookimpl
 from ke_core.spec.dataset_info import DataFile
+from ke_testing.http_server import PUBLISHED, PUBLISHED_SHA256
 from ke_testing.toy import Toy, ToyConfig, toy_spec
 
-CONTENT = b"0123456789abcdef" * 4096
-SHA256 = hashlib.sha256(CONTENT).hexdigest()
 NAME = "toy.json"
-
-
-class Publisher(BaseHTTPRequestHandler):
-    """Publishes CONTENT: at ``/breaks`` in two halves, at ``/plain`` never in parts, at ``/other`` backwards."""
-
-    def __init__(self, asked: list[str | None], *args: Any) -> None:
-        self.asked = asked
-        super().__init__(*args)
-
-    def do_GET(self) -> None:
-        wanted = self.headers.get("Range")
-        self.asked.append(wanted)
-        body, part = (CONTENT[::-1] if self.path == "/other" else CONTENT), wanted is not None and self.path != "/plain"
-        start = int((wanted or "bytes=0-").removeprefix("bytes=").removesuffix("-")) if part else 0
-        self.send_response(206 if part else 200)
-        self.send_header("Content-Length", str(len(body) - start))
-        self.end_headers()
-        breaks = self.path == "/breaks" and not start
-        self.wfile.write(body[: len(body) // 2] if breaks else body[start:])
-
-    def log_message(self, *_args: Any) -> None:
-        pass
-
-
-@pytest.fixture
-def server() -> Iterator[tuple[str, list[str | None]]]:
-    asked: list[str | None] = []
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Publisher, asked)) as served:
-        thread = threading.Thread(target=served.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{served.server_port}", asked
-        served.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -62,8 +24,8 @@ def published(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let the toy dataset be read from a published file."""
     monkeypatch.delenv("KE_DATA_DIR", raising=False)
 
-    def publish(url: str, sha256: str = SHA256, blobs: Mapping[str, str] | None = None) -> None:
-        size = len(CONTENT) if sha256 else 0
+    def publish(url: str, sha256: str = PUBLISHED_SHA256, blobs: Mapping[str, str] | None = None) -> None:
+        size = len(PUBLISHED) if sha256 else 0
         file = DataFile(family="toys", name=NAME, url=url, sha256=sha256, size=size, blobs=blobs or {})
         about = evolve(Toy().info(), files=(file,), published={"cases": 2, "2 hops, 1 edit": 2})
         monkeypatch.setattr(Toy, "info", lambda self: about)
@@ -81,42 +43,33 @@ def left(to: Path) -> list[str]:
     return sorted(path.name for path in to.parent.iterdir() if path.suffix != ".lock")
 
 
-def test_a_file_is_fetched_by_checksum_once(ke, server, published, to):
-    published(f"{server[0]}/file")
+def test_a_file_is_fetched_by_checksum_once(ke, publisher, published, to):
+    published(f"{publisher[0]}/file")
     for _ in range(2):
         status, out, _err = ke("datasets", "fetch", "toy")
         assert (status, out) == (0, f"{NAME}: {to} (65,536 bytes): this is the published file\n")
-    assert to.read_bytes() == CONTENT
+    assert to.read_bytes() == PUBLISHED
     assert left(to) == [NAME]
-    assert len(server[1]) == 1
+    assert len(publisher[1]) == 1
 
 
-def test_an_interrupted_download_goes_on_where_it_stopped(ke, server, published, to):
-    published(f"{server[0]}/breaks")
+def test_an_interrupted_download_goes_on_where_it_stopped(ke, publisher, published, to):
+    published(f"{publisher[0]}/breaks")
     status, out, err = ke("datasets", "fetch", "toy")
     assert (status, out) == (2, "")
     assert "the server stopped after 32768 of 65536 bytes" in err
     assert not to.exists()
     assert ke("datasets", "fetch", "toy")[0] == 0
-    assert to.read_bytes() == CONTENT
-    assert server[1] == [None, "bytes=32768-"]
+    assert to.read_bytes() == PUBLISHED
+    assert publisher[1] == [("/breaks", None), ("/breaks", "bytes=32768-")]
     assert left(to) == [NAME]
 
 
-def test_a_server_without_ranges_begins_again(ke, server, published, to):
-    published(f"{server[0]}/breaks")
-    ke("datasets", "fetch", "toy")
-    published(f"{server[0]}/plain")
-    assert ke("datasets", "fetch", "toy")[0] == 0
-    assert to.read_bytes() == CONTENT
-    assert left(to) == [NAME]
-
-
-def test_file_with_another_checksum_is_not_kept(ke, server, published, to):
-    published(f"{server[0]}/other")
+def test_file_with_another_checksum_is_not_kept(ke, publisher, published, to):
+    published(f"{publisher[0]}/other")
     status, out, err = ke("datasets", "fetch", "toy")
     assert (status, out) == (2, "")
-    assert f"expected {SHA256}" in err
+    assert f"expected {PUBLISHED_SHA256}" in err
     assert left(to) == []
 
 
@@ -130,23 +83,23 @@ def test_without_a_network_one_line_gives_the_address_and_the_folder(ke, publish
     assert hint.startswith(f"hint:  get it from http://127.0.0.1:9/file and put it at {to}, or ")
 
 
-def test_a_file_without_a_pin_is_not_fetched(ke, server, published, to):
-    published(f"{server[0]}/file", sha256="")
+def test_a_file_without_a_pin_is_not_fetched(ke, publisher, published, to):
+    published(f"{publisher[0]}/file", sha256="")
     status, out, err = ke("datasets", "fetch", "toy")
     assert (status, out) == (2, "")
     assert err.splitlines()[0] == f"error: {NAME} of toys is missing"
-    assert f"get it from {server[0]}/file and put it at {to}" in err
-    assert server[1] == []
+    assert f"get it from {publisher[0]}/file and put it at {to}" in err
+    assert publisher[1] == []
 
 
-def test_existing_file_is_compared_with_the_published_checksum(ke, server, published, tmp_path):
-    published(f"{server[0]}/file")
+def test_existing_file_is_compared_with_the_published_checksum(ke, publisher, published, tmp_path):
+    published(f"{publisher[0]}/file")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / NAME).write_bytes(b"mine")
     status, out, _err = ke("datasets", "fetch", "toy", "--data-dir", "mine")
     assert status == 1
     assert out == f"{NAME}: mine/{NAME} (4 bytes): this differs from the published file\n"
-    assert server[1] == []
+    assert publisher[1] == []
 
 
 def test_embedded_dataset_needs_no_download(ke):
@@ -154,28 +107,28 @@ def test_embedded_dataset_needs_no_download(ke):
     assert (status, out) == (0, "toy comes with its package: nothing to download\n")
 
 
-def test_info_shows_size_published_counts_and_searched_folders(ke, server, published, to):
-    published(f"{server[0]}/file")
+def test_info_shows_size_published_counts_and_searched_folders(ke, publisher, published, to):
+    published(f"{publisher[0]}/file")
     out = ke("datasets", "info", "toy")[1]
     assert "counts   published: cases: 2; 2 hops, 1 edit: 2\n" in out
     assert f"file     {NAME}, 65,536 bytes as published; fetched by checksum\n         not on this machine\n" in out
     assert f"searched {to.parents[1] / NAME}\n         {to}\n" in out
-    assert server[1] == []
+    assert publisher[1] == []
     ke("datasets", "fetch", "toy")
     out = ke("datasets", "info", "toy")[1]
-    assert f"         {to} (65,536 bytes): this is the published file\nsha256   {SHA256}\n" in out
+    assert f"         {to} (65,536 bytes): this is the published file\nsha256   {PUBLISHED_SHA256}\n" in out
     assert out.count("sha256") == 1
 
 
-BLOB = hashlib.sha1(b"blob %d\0" % len(CONTENT) + CONTENT, usedforsecurity=False).hexdigest()[:8]
+BLOB = hashlib.sha1(b"blob %d\0" % len(PUBLISHED) + PUBLISHED, usedforsecurity=False).hexdigest()[:8]
 VERSIONS = {BLOB: "one/repository", "0" * 8: "another/repository"}
 
 
 @pytest.mark.parametrize(
     ("content", "status", "said"),
     [
-        (CONTENT, 0, "this is the published file (one/repository)"),
-        (CONTENT + b"\n", 1, "this differs from the published file (one/repository or another/repository)"),
+        (PUBLISHED, 0, "this is the published file (one/repository)"),
+        (PUBLISHED + b"\n", 1, "this differs from the published file (one/repository or another/repository)"),
     ],
 )
 def test_a_published_version_is_recognized_by_its_git_blob_id(ke, published, tmp_path, content, status, said):
@@ -188,7 +141,7 @@ def test_a_published_version_is_recognized_by_its_git_blob_id(ke, published, tmp
 
 def test_of_an_unknown_file_nothing_is_said_but_its_place(ke, published, tmp_path):
     published("https://nowhere.invalid/file", sha256="")
-    (tmp_path / NAME).write_bytes(CONTENT)
+    (tmp_path / NAME).write_bytes(PUBLISHED)
     assert ke("datasets", "fetch", "toy", "--data-dir", ".")[:2] == (0, f"{NAME}: {NAME} (65,536 bytes)\n")
 
 

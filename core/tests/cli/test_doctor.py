@@ -2,14 +2,13 @@
 
 import json
 import sys
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from ke_core.cli import doctor as health
 from ke_core.plugins.manager import Installed
+from ke_testing.http_server import QuietHandler, serving
 
 OURS = ("KE_DATA_DIR", "KE_DISABLE_PLUGINS", "OPENAI_BASE_URL", "OPENAI_API_KEY", "HF_HOME")
 
@@ -26,25 +25,13 @@ def server():
     """Lists two models, and remembers what it was asked."""
     asked = []
 
-    class Lists(BaseHTTPRequestHandler):
-        def do_GET(self):
+    class Lists(QuietHandler):
+        def do_GET(self):  # noqa: N802  the name in http.server
             asked.append(self.path)
-            body = json.dumps({"data": [{"id": "one"}, {"id": "two"}]}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.send(200, json.dumps({"data": [{"id": "one"}, {"id": "two"}]}).encode())
 
-        def log_message(self, *_words):
-            pass
-
-    made = HTTPServer(("127.0.0.1", 0), Lists)
-    thread = Thread(target=made.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{made.server_port}/v1", asked
-    made.shutdown()
-    thread.join()
-    made.server_close()
+    with serving(Lists) as url:
+        yield f"{url}/v1", asked
 
 
 def states(ke, *arguments):

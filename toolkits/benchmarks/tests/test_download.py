@@ -1,106 +1,60 @@
 """Published files are found, or downloaded by their checksum."""
 
 import hashlib
-import threading
-from collections.abc import Iterator
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from ke_benchmarks.files.download import fetch, find_data
 from ke_core.plugin import BadData
-
-CONTENT = bytes(range(256)) * 4096
-SHA256 = hashlib.sha256(CONTENT).hexdigest()
-
-
-class Published(BaseHTTPRequestHandler):
-    """Serves CONTENT; ``/short`` breaks off, ``/plain`` knows no ranges, ``/other`` is another file."""
-
-    def __init__(self, seen, *args):
-        self.seen = seen
-        super().__init__(*args)
-
-    def do_GET(self):
-        start = 0
-        self.seen.append((self.path, self.headers.get("Range")))
-        if self.path == "/missing":
-            self.send_error(404)
-            return
-        if self.headers.get("Range") and self.path != "/plain":
-            start = int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
-            if start >= len(CONTENT):
-                self.send_error(416)
-                return
-            self.send_response(206)
-        else:
-            self.send_response(200)
-        body = CONTENT[::-1] if self.path == "/other" else CONTENT[start:]
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if self.path == "/short" and not start else body)
-
-    def log_message(self, *_args):
-        pass
-
-
-@pytest.fixture
-def server() -> Iterator[tuple[str, list]]:
-    seen: list = []
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Published, seen)) as served:
-        thread = threading.Thread(target=served.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{served.server_port}", seen
-        served.shutdown()
-        thread.join()
+from ke_testing.http_server import PUBLISHED, PUBLISHED_SHA256
 
 
 def rest_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.{SHA256[:12]}.part")
+    return path.with_name(f"{path.name}.{PUBLISHED_SHA256[:12]}.part")
 
 
-def test_file_is_downloaded_once(server, tmp_path):
-    url, seen = server
+def test_file_is_downloaded_once(publisher, tmp_path):
+    url, seen = publisher
     for _ in range(2):
-        assert fetch(f"{url}/file", SHA256, tmp_path / "file").read_bytes() == CONTENT
+        assert fetch(f"{url}/file", PUBLISHED_SHA256, tmp_path / "file").read_bytes() == PUBLISHED
     assert len(seen) == 1
 
 
-def test_interrupted_download_resumes(server, tmp_path):
-    url, seen = server
-    with pytest.raises(BadData, match=rf"stopped after {len(CONTENT) // 2} of {len(CONTENT)} bytes"):
-        fetch(f"{url}/short", SHA256, tmp_path / "file")
+def test_interrupted_download_resumes(publisher, tmp_path):
+    url, seen = publisher
+    with pytest.raises(BadData, match=rf"stopped after {len(PUBLISHED) // 2} of {len(PUBLISHED)} bytes"):
+        fetch(f"{url}/breaks", PUBLISHED_SHA256, tmp_path / "file")
     assert not (tmp_path / "file").exists()
-    assert fetch(f"{url}/short", SHA256, tmp_path / "file").read_bytes() == CONTENT
-    assert seen[-1] == ("/short", f"bytes={len(CONTENT) // 2}-")
+    assert fetch(f"{url}/breaks", PUBLISHED_SHA256, tmp_path / "file").read_bytes() == PUBLISHED
+    assert seen[-1] == ("/breaks", f"bytes={len(PUBLISHED) // 2}-")
     assert not rest_of(tmp_path / "file").exists()
 
 
-def test_download_restarts_if_the_server_has_no_ranges(server, tmp_path):
+def test_download_restarts_if_the_server_has_no_ranges(publisher, tmp_path):
     rest_of(tmp_path / "file").write_bytes(b"the beginning")
-    assert fetch(f"{server[0]}/plain", SHA256, tmp_path / "file").read_bytes() == CONTENT
+    assert fetch(f"{publisher[0]}/plain", PUBLISHED_SHA256, tmp_path / "file").read_bytes() == PUBLISHED
+    assert not rest_of(tmp_path / "file").exists()
 
 
-def test_complete_partial_file_is_downloaded_again(server, tmp_path):
-    rest_of(tmp_path / "file").write_bytes(b"x" * len(CONTENT))
-    assert fetch(f"{server[0]}/file", SHA256, tmp_path / "file").read_bytes() == CONTENT
+def test_complete_partial_file_is_downloaded_again(publisher, tmp_path):
+    rest_of(tmp_path / "file").write_bytes(b"x" * len(PUBLISHED))
+    assert fetch(f"{publisher[0]}/file", PUBLISHED_SHA256, tmp_path / "file").read_bytes() == PUBLISHED
 
 
-def test_wrong_checksum_is_reported_and_the_file_removed(server, tmp_path):
+def test_wrong_checksum_is_reported_and_the_file_removed(publisher, tmp_path):
     with pytest.raises(BadData) as wrong:
-        fetch(f"{server[0]}/other", SHA256, tmp_path / "file")
-    assert SHA256 in wrong.value.message
-    assert hashlib.sha256(CONTENT[::-1]).hexdigest() in wrong.value.message
+        fetch(f"{publisher[0]}/other", PUBLISHED_SHA256, tmp_path / "file")
+    assert PUBLISHED_SHA256 in wrong.value.message
+    assert hashlib.sha256(PUBLISHED[::-1]).hexdigest() in wrong.value.message
     assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 
 @pytest.mark.parametrize("address", ["/missing", None])
-def test_unreachable_address_gives_a_one_line_error(server, tmp_path, address):
-    url = f"{server[0]}{address}" if address else "http://127.0.0.1:9/file"
+def test_unreachable_address_gives_a_one_line_error(publisher, tmp_path, address):
+    url = f"{publisher[0]}{address}" if address else "http://127.0.0.1:9/file"
     with pytest.raises(BadData, match="cannot download") as wrong:
-        fetch(url, SHA256, tmp_path / "file")
+        fetch(url, PUBLISHED_SHA256, tmp_path / "file")
     assert "\n" not in wrong.value.message
     assert url not in wrong.value.message  # its host is enough
 
@@ -125,13 +79,13 @@ def test_missing_data_error_says_where_to_put_it(tmp_path, monkeypatch):
     assert str(tmp_path / "data" / "family" / "file.json") in wrong.value.hint
 
 
-def test_pinned_data_is_downloaded_to_the_cache(server, tmp_path, monkeypatch):
+def test_pinned_data_is_downloaded_to_the_cache(publisher, tmp_path, monkeypatch):
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("KE_DATA_DIR", raising=False)
-    found = find_data("family", "file.json", url=f"{server[0]}/file", sha256=SHA256)
+    found = find_data("family", "file.json", url=f"{publisher[0]}/file", sha256=PUBLISHED_SHA256)
     assert found == tmp_path / "data" / "family" / "file.json"
     with pytest.raises(
         BadData, match=r"gone\.json of family is missing: cannot download it from 127\.0\.0\.1:\d+: not found"
     ) as wrong:
-        find_data("family", "gone.json", url=f"{server[0]}/missing", sha256=SHA256)
+        find_data("family", "gone.json", url=f"{publisher[0]}/missing", sha256=PUBLISHED_SHA256)
     assert "gone.json" in wrong.value.hint

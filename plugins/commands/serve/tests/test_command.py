@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -15,6 +14,7 @@ from ke_core.app import main
 from ke_plugin_serve import server, vllm_cli
 from ke_plugin_serve import startup as adaptor
 from ke_plugin_serve.client import ServeClient
+from ke_testing.http_server import QuietHandler, serving
 
 pytestmark = pytest.mark.integration
 
@@ -143,27 +143,21 @@ def test_a_token_is_sent_by_the_command_line(start, facts, ke, plugins, monkeypa
 def test_the_token_is_not_sent_to_other_hosts(ke, plugins, monkeypatch, status):
     asked = []
 
-    class Elsewhere(BaseHTTPRequestHandler):
-        def do_GET(self):
+    class Elsewhere(QuietHandler):
+        def do_GET(self):  # noqa: N802  the name in http.server
             asked.append(self.path)
             self.send_response(status)
             self.send_header("Location", f"http://localhost:{self.server.server_port}/stolen")
             self.end_headers()
 
-        def do_POST(self):
+        def do_POST(self):  # noqa: N802  the name in http.server
             self.do_GET()
 
-        def log_message(self, *_words):
-            pass
-
     monkeypatch.setenv("KE_SERVE_TOKEN", "sesame")
-    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        url = ("--url", f"http://127.0.0.1:{server.server_port}")
+    with serving(Elsewhere) as address:
         for words in (("list",), ("add", "Water is dry")):
-            code, _out, err = ke("serve", "edits", *words, *url, plugins=plugins)
+            code, _out, err = ke("serve", "edits", *words, "--url", address, plugins=plugins)
             assert (code, f": {status}" in err, "redirects are not followed" in err) == (2, True, True)
-        server.shutdown()
     assert asked == ["/edits?offset=0", "/edits"]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
@@ -13,6 +11,7 @@ import pytest
 from ke_benchmarks.graph import endpoint, open_graph
 from ke_benchmarks.graph.rows import SkippedRows
 from ke_core.plugin import BadData
+from ke_testing.http_server import QuietHandler, serving
 
 ox = pytest.importorskip("pyoxigraph")
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label>"
@@ -24,30 +23,20 @@ FACTS = (
 )
 
 
-class Endpoint(BaseHTTPRequestHandler):
+class Endpoint(QuietHandler):
     store: Any
     failures: ClassVar[list[int]] = []
     agents: ClassVar[list[str]] = []
     queries: ClassVar[list[str]] = []
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802  the name in http.server
         query = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())["query"][0]
         self.queries.append(query)
         self.agents.append(self.headers["User-Agent"])
         if self.failures:
-            return self._send(self.failures.pop(), b"too much, come back later")
-        found = self.store.query(query).serialize(format=ox.QueryResultsFormat.JSON)
-        return self._send(200, found)
-
-    def _send(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Retry-After", "0")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_args: object) -> None:
-        """Nothing on standard error."""
+            self.send(self.failures.pop(), b"too much, come back later", (("Retry-After", "0"),))
+        else:
+            self.send(200, self.store.query(query).serialize(format=ox.QueryResultsFormat.JSON))
 
 
 @pytest.fixture
@@ -56,13 +45,8 @@ def url() -> Iterator[str]:
     Endpoint.store.load(FACTS.encode(), format=ox.RdfFormat.N_TRIPLES)
     for seen in (Endpoint.failures, Endpoint.agents, Endpoint.queries):
         seen.clear()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/sparql"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(Endpoint) as address:
+        yield f"{address}/sparql"
 
 
 def test_endpoint_facts_have_labels(url: str) -> None:

@@ -12,12 +12,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from ke_core.plugin import loads
+from ke_testing.http_server import QuietHandler, serving
 
 BASE, NOTHING = "smol", " nothing"
 Route = Callable[[str, dict[str, Any]], tuple[int, object]]
@@ -124,16 +124,13 @@ def running_fake_vllm() -> Iterator[FakeVllm]:
     """Run the server at its ``url`` until the block ends."""
     state = FakeVllm()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
-        def log_message(self, *_arguments: object) -> None:
-            """Print nothing."""
-
-        def do_GET(self) -> None:
+        def do_GET(self) -> None:  # noqa: N802  the name in http.server
             self._answer({})
 
-        def do_POST(self) -> None:
+        def do_POST(self) -> None:  # noqa: N802  the name in http.server
             self._answer(loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
         def _answer(self, body: dict[str, Any]) -> None:
@@ -147,11 +144,7 @@ def running_fake_vllm() -> Iterator[FakeVllm]:
                     self._stream(raw)
                     return
                 text = (raw if isinstance(raw, str) else json.dumps(raw)).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
+                self.send(status, text, (("Content-Type", "application/json"),))
             finally:
                 state.answering[name] -= 1
 
@@ -169,9 +162,5 @@ def running_fake_vllm() -> Iterator[FakeVllm]:
                 assert state.hold.wait(20)
             self.wfile.write(b"0\r\n\r\n")
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        http.daemon_threads = True
-        state.url = f"http://127.0.0.1:{http.server_port}"
-        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    with serving(Handler) as state.url:
         yield state
-        http.shutdown()
