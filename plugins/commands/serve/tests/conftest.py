@@ -17,6 +17,7 @@ import pytest
 
 from ke_core.app import ModelChoice, read_catalog
 from ke_core.plugin import DEFAULT_LOADING, ModelRequest
+from ke_testing.cli_fixtures import ke  # noqa: F401  a fixture
 from ke_testing.fake_vllm import running_fake_vllm
 from ke_testing.fakes import SilentProgress
 

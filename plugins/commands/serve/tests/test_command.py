@@ -10,7 +10,6 @@ import time
 
 import pytest
 
-from ke_core.app import main
 from ke_plugin_serve import server, vllm_cli
 from ke_plugin_serve import startup as adaptor
 from ke_plugin_serve.client import ServeClient
@@ -20,77 +19,55 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def ke(capsys, monkeypatch, tmp_path):
-    """``ke("serve", ...)`` in this process: exit status, standard output, standard error."""
-    handler = signal.getsignal(signal.SIGINT)
-    monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*arguments, plugins=None):
-        capsys.readouterr()
-        status = main([str(one) for one in arguments], plugins=plugins)
-        written = capsys.readouterr()
-        return status, written.out, written.err
-
-    yield run
-    signal.signal(signal.SIGINT, handler)
-
-
-@pytest.fixture
 def plugins(toys):
     return toys.plugins()
 
 
-def test_edits_from_the_command_line(site, ke, plugins, tmp_path):
+def test_edits_from_the_command_line(site, ke, monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "200")
     url = ("--url", site.url)
-    status, out, _err = ke("serve", "edits", "list", *url, plugins=plugins)
+    status, out, _err = ke("serve", "edits", "list", *url)
     assert (status, out.count("The capital of")) == (0, 2)
-    status, out, _err = ke("serve", "edits", "add", "Water is dry.", "Snow is warm", *url, plugins=plugins)
+    status, out, _err = ke("serve", "edits", "add", "Water is dry.", "Snow is warm", *url)
     assert (status, out.splitlines()[-1]) == (0, "4 active")
     assert "FACT Water is dry." in site.said("Is water dry")
     word = out.split()[1]
-    status, out, _err = ke("serve", "edits", "remove", word, "Snow is warm", *url, plugins=plugins)
+    status, out, _err = ke("serve", "edits", "remove", word, "Snow is warm", *url)
     assert (status, out.splitlines()[0].split()[1], out.splitlines()[-1]) == (0, word, "2 active")
-    listed = json.loads(ke("serve", "edits", "list", "--json", *url, plugins=plugins)[1])
+    listed = json.loads(ke("serve", "edits", "list", "--json", *url)[1])
     assert listed[0]["date"] == "2026-01-02"
 
     file = tmp_path / "more.csv"
     file.write_text("prompt,subject,target_new,date\nThe capital of Peru is,Peru,Puno,2025-05-05\n")
-    status, _out, err = ke("serve", "edits", "add", "--edits", file, *url, plugins=plugins)
+    status, _out, err = ke("serve", "edits", "add", "--edits", str(file), *url)
     assert (status, "contradicts" in err) == (2, True)
-    assert ke("serve", "edits", "add", "--edits", file, "--replace", *url, plugins=plugins)[0] == 0
-    listed = json.loads(ke("serve", "edits", "list", "--json", *url, plugins=plugins)[1])
+    assert ke("serve", "edits", "add", "--edits", str(file), "--replace", *url)[0] == 0
+    listed = json.loads(ke("serve", "edits", "list", "--json", *url)[1])
     assert (listed[-1]["statement"], listed[-1]["date"]) == ("The capital of Peru is Puno", "2025-05-05")
     assert listed[-1]["source"].endswith("more.csv, line 2")
-    ke("serve", "edits", "add", "The capital of Bolivia is Oruro", "--subject", "Bolivia", *url, plugins=plugins)
-    assert (
-        ke(
-            "serve", "edits", "add", "The capital of Bolivia is => Sucre", "--subject", "Bolivia", *url, plugins=plugins
-        )[0]
-        == 2
-    )
+    ke("serve", "edits", "add", "The capital of Bolivia is Oruro", "--subject", "Bolivia", *url)
+    sucre = "The capital of Bolivia is => Sucre"
+    assert ke("serve", "edits", "add", sucre, "--subject", "Bolivia", *url)[0] == 2
 
 
 @pytest.mark.parametrize(("editor", "can"), [("engraver", False), ("recall", True)])
-def test_the_start_message_tells_whether_edits_can_change(facts, toys, monkeypatch, ke, editor, can):
+def test_the_start_message_tells_whether_edits_can_change(facts, monkeypatch, ke, editor, can):
     def listened(_served, _settings, _address, _limits, *, window, listening):
         listening("http://127.0.0.1:1", None)
         return server.ShutdownReport(questions=0, batches=0, busy=False)
 
     monkeypatch.setattr(server, "serve", listened)
-    words = ("--editor", editor, "--model", "saying:one", "--edits", facts)
-    err = ke("serve", *words, plugins=toys.plugins())[2]
+    words = ("--editor", editor, "--model", "saying:one", "--edits", str(facts))
+    err = ke("serve", *words)[2]
     assert ("they cannot be changed while the server runs" in err, "changes are saved to" in err) == (not can, can)
 
 
-def test_the_start_message_of_the_vllm_backend(fake, facts, toys, monkeypatch, ke):
+def test_the_start_message_of_the_vllm_backend(fake, facts, monkeypatch, ke):
     monkeypatch.setattr(
         vllm_cli, "run", lambda _app, _address, _limits, listening: listening("http://127.0.0.1:1", None)
     )
-    words = ("--editor", "scribe", "--model", "tiny:one", "--edits", facts)
-    status, _out, err = ke(
-        "serve", *words, "--backend", "vllm", "--upstream", f"{fake.url}/v1/", plugins=toys.plugins()
-    )
+    words = ("--editor", "scribe", "--model", "tiny:one", "--edits", str(facts))
+    status, _out, err = ke("serve", *words, "--backend", "vllm", "--upstream", f"{fake.url}/v1/")
     assert status == 0
     assert f"serving {fake.url} with scribe, 2 edits; changes are saved to {facts}.state.jsonl" in err
     assert "tiny:one at http://127.0.0.1:1/v1, without a token" in err
@@ -99,7 +76,7 @@ def test_the_start_message_of_the_vllm_backend(fake, facts, toys, monkeypatch, k
     assert fake.loaded == {}
 
 
-def test_command_line_errors_are_one_line(site, ke, plugins, monkeypatch):
+def test_command_line_errors_are_one_line(site, ke, monkeypatch):
     url = ("--url", site.url)
     recall, vllm = ("--editor", "recall", "--model", "saying:one"), ("--backend", "vllm")
     upstream = ("--upstream", "http://127.0.0.1:9")
@@ -125,22 +102,22 @@ def test_command_line_errors_are_one_line(site, ke, plugins, monkeypatch):
         (("--editor", "mute", "--model", "saying:one"), "nothing to serve"),
         (("--editor", "recall", "--model", "saying:one", "-o", "recall.j=1"), "no option"),
     ):
-        status, _out, err = ke("serve", *words, plugins=plugins)
+        status, _out, err = ke("serve", *words)
         assert (status, says in err) == (2, True), (words, err)
         assert "Traceback" not in err
 
 
-def test_a_token_is_sent_by_the_command_line(start, facts, ke, plugins, monkeypatch):
+def test_a_token_is_sent_by_the_command_line(start, facts, ke, monkeypatch):
     with start(edits=facts, token="sesame") as site:
         monkeypatch.delenv("KE_SERVE_TOKEN", raising=False)
-        status, _out, err = ke("serve", "edits", "list", "--url", site.url, plugins=plugins)
+        status, _out, err = ke("serve", "edits", "list", "--url", site.url)
         assert (status, "a valid bearer token is needed" in err, "KE_SERVE_TOKEN" in err) == (2, True, True)
         monkeypatch.setenv("KE_SERVE_TOKEN", "sesame")
-        assert ke("serve", "edits", "list", "--url", site.url, plugins=plugins)[0] == 0
+        assert ke("serve", "edits", "list", "--url", site.url)[0] == 0
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_the_token_is_not_sent_to_other_hosts(ke, plugins, monkeypatch, status):
+def test_the_token_is_not_sent_to_other_hosts(ke, monkeypatch, status):
     asked = []
 
     class Elsewhere(QuietHandler):
@@ -156,7 +133,7 @@ def test_the_token_is_not_sent_to_other_hosts(ke, plugins, monkeypatch, status):
     monkeypatch.setenv("KE_SERVE_TOKEN", "sesame")
     with serving(Elsewhere) as address:
         for words in (("list",), ("add", "Water is dry")):
-            code, _out, err = ke("serve", "edits", *words, "--url", address, plugins=plugins)
+            code, _out, err = ke("serve", "edits", *words, "--url", address)
             assert (code, f": {status}" in err, "redirects are not followed" in err) == (2, True, True)
     assert asked == ["/edits?offset=0", "/edits"]
 
@@ -239,16 +216,16 @@ def test_two_openai_clients_work_concurrently(process, facts):
             client.close()
 
 
-def test_help_does_not_import_the_server(ke, plugins):
+def test_help_does_not_import_the_server(ke):
     for name in ("starlette", "uvicorn"):
         sys.modules.pop(name, None)
-    status, out, _err = ke("serve", "--help", plugins=plugins)
+    status, out, _err = ke("serve", "--help")
     assert (status, "edits" in out, "starlette" in sys.modules) == (0, True, False)
 
 
-def test_a_missing_ke_weights_is_an_error_with_the_install_command(ke, plugins, monkeypatch):
+def test_a_missing_ke_weights_is_an_error_with_the_install_command(ke, monkeypatch):
     monkeypatch.setattr(adaptor, "find_spec", lambda _name: None)
-    status, _out, err = ke("serve", "--adaptor", "edited", plugins=plugins)
+    status, _out, err = ke("serve", "--adaptor", "edited")
     assert status == 2
     assert err.splitlines() == [
         "error: --adaptor needs ke-weights, which is not installed: edited",
