@@ -89,6 +89,21 @@ def replied(batch, number, text="This"):
     return Replied(batch=batch, case=str(number), phase="after", style="direct", replies={"q": Answer(text=text)})
 
 
+def write_part(run_folder, rank, *records):
+    """Write the part of a process and return its path."""
+    path = run_folder.path / PART.format(rank=rank)
+    with open_writer(path) as writer:
+        writer.append(records)
+    return path
+
+
+def merged(run_folder):
+    """Return the records after merging the parts of a run with one group of two cases."""
+    with recording(run_folder, World(), made(2, size=None)):
+        pass
+    return list(run_folder.read())
+
+
 def test_records_are_merged_in_the_order_of_the_plan(run_folder):
     to_do = made(4, size=None)
     (group,) = to_do
@@ -101,8 +116,7 @@ def test_records_are_merged_in_the_order_of_the_plan(run_folder):
             [base[1], base[3], evolve(batch, seconds=9.0), replied(group.id, 1), replied(group.id, 3)],
         ]
     ):
-        with open_writer(run_folder.path / PART.format(rank=rank)) as writer:
-            writer.append(records)
+        write_part(run_folder, rank, *records)
     with recording(run_folder, World(), to_do):
         assert list(run_folder.read()) == [*base, batch, *(replied(group.id, n) for n in range(4)), probed]
     assert not list(run_folder.path.glob("records.part*"))
@@ -110,14 +124,10 @@ def test_records_are_merged_in_the_order_of_the_plan(run_folder):
 
 def test_recorded_replies_are_not_merged_twice(run_folder):
     """A process that is killed between writing and deleting leaves both."""
-    to_do = made(2, size=None)
     with run_folder.writing() as writer:
         writer.append([replied("batch-1", 0)])
-    with open_writer(run_folder.path / PART.format(rank=1)) as writer:
-        writer.append([replied("batch-1", 0, "Other"), replied("batch-1", 1)])
-    with recording(run_folder, World(), to_do):
-        pass
-    assert list(run_folder.read()) == [replied("batch-1", 0), replied("batch-1", 1)]
+    write_part(run_folder, 1, replied("batch-1", 0, "Other"), replied("batch-1", 1))
+    assert merged(run_folder) == [replied("batch-1", 0), replied("batch-1", 1)]
 
 
 @pytest.mark.parametrize("error", ["ServerDown", "ProcessLost"])
@@ -128,17 +138,11 @@ def test_replies_repeated_after_a_server_failure_are_merged_once(run_folder, err
     with run_folder.writing() as writer:
         writer.append([sick, probed_sick, replied("batch-1", 1)])
     for _start in range(2):
-        with open_writer(run_folder.path / PART.format(rank=1)) as writer:
-            writer.append([sick, replied("batch-1", 1, "Other")])  # of the previous start
-        with recording(run_folder, World(), made(2, size=None)):
-            pass
-        assert list(run_folder.read()) == [sick, probed_sick, replied("batch-1", 1)]
+        write_part(run_folder, 1, sick, replied("batch-1", 1, "Other"))  # of the previous start
+        assert merged(run_folder) == [sick, probed_sick, replied("batch-1", 1)]
     for _start in range(2):
-        with open_writer(run_folder.path / PART.format(rank=1)) as writer:
-            writer.append([replied("batch-1", 0), probed({})])
-        with recording(run_folder, World(), made(2, size=None)):
-            pass
-        assert list(run_folder.read())[3:] == [replied("batch-1", 0), probed({})]
+        write_part(run_folder, 1, replied("batch-1", 0), probed({}))
+        assert merged(run_folder)[3:] == [replied("batch-1", 0), probed({})]
 
 
 def probed(replies):
@@ -150,22 +154,21 @@ def test_the_usage_of_each_process_counts(run_folder):
     with run_folder.writing() as writer:
         writer.append(paid[1:2])  # killed between writing and deleting
     for rank, one in enumerate(paid):
-        with open_writer(run_folder.path / PART.format(rank=rank)) as writer:
-            writer.append([one])
-    with recording(run_folder, World(), made(2, size=None)):
-        pass
-    assert sorted(run_folder.read(), key=lambda one: one.id) == paid
+        write_part(run_folder, rank, one)
+    assert sorted(merged(run_folder), key=lambda one: one.id) == paid
 
 
-def test_a_truncated_last_line_of_a_part_is_skipped(run_folder):
-    part = run_folder.path / PART.format(rank=1)
-    with open_writer(part) as writer:
-        writer.append([replied("batch-1", 0)])
-    with part.open("ab") as stream:
-        stream.write(b'{"kind":"replied","ba')
-    with recording(run_folder, World(), made(2, size=None)):
-        pass
-    assert list(run_folder.read()) == [replied("batch-1", 0)]
+@pytest.mark.parametrize(
+    ("line", "damaged"),
+    [(b'{"kind":"replied","ba', None), (b'{"kind":"repl\x00\x00"}\n', b'{"kind":"repl\x00\x00"}\n')],
+    ids=["truncated", "damaged"],
+)
+def test_an_unreadable_last_line_of_a_part_is_skipped_and_a_damaged_one_set_aside(run_folder, line, damaged):
+    with write_part(run_folder, 1, replied("batch-1", 0)).open("ab") as stream:
+        stream.write(line)
+    assert merged(run_folder) == [replied("batch-1", 0)]
+    aside = run_folder.path / DAMAGED
+    assert (aside.read_bytes() if aside.exists() else None) == damaged
 
 
 def test_a_dead_process_gives_a_one_line_error():
@@ -190,18 +193,6 @@ def test_an_invalid_world_size_is_refused(told):
         started({"WORLD_SIZE": told})
     assert started({}) == 1
     assert started({"WORLD_SIZE": "3"}) == 3
-
-
-def test_a_damaged_last_line_of_a_part_is_set_aside(run_folder):
-    part = run_folder.path / PART.format(rank=1)
-    with open_writer(part) as writer:
-        writer.append([replied("batch-1", 0)])
-    with part.open("ab") as stream:
-        stream.write(b'{"kind":"repl\x00\x00"}\n')
-    with recording(run_folder, World(), made(2, size=None)):
-        pass
-    assert list(run_folder.read()) == [replied("batch-1", 0)]
-    assert (run_folder.path / DAMAGED).read_bytes() == b'{"kind":"repl\x00\x00"}\n'
 
 
 def test_a_part_that_is_being_written_is_not_merged(run_folder):
