@@ -15,27 +15,18 @@ from ke_core.results.sanitize import one_line, sanitize
 from ke_core.results.tally import Effort, Tally, effort_scores, tally
 from ke_core.spec.records import Batch, Judged, Replied, Usage
 from ke_core.spec.results import Answer, Cost, Failure, Interval, MetricScore
-from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.spec.runspec import Component, ModelRef, Plan
 from ke_plugin_analysis.footer import footer
 from ke_plugin_analysis.tables import report_page, score_tables, slice_tables
+from ke_testing.records import make_run_spec
 
 JUDGE = Component(name="alias", distribution="d", version="0.1.0", options={"match": "exact", "fold": False})
 COLUMNS = {"multi": {"efficacy": "edit-wise", "multi-hop": "multi-hop", "never": "never measured"}}
 
 
 def spec(editor="memit", **changes):
-    made = RunSpec(
-        ke="0.1.0",
-        model=ModelRef(source="hf", id="tiny", digest="abcdef0123456789", dtype="float32"),
-        editor=Component(name=editor, distribution="d", version="1.0", options={"layers": [4, 5], "corpus": None}),
-        dataset=DataRef(
-            component=Component(name="atlas", distribution="d", version="2.0", options={}), sha256="0" * 64
-        ),
-        styles=("direct", "cot"),
-        plan=Plan(size=1),
-        edited_form="cloze",
-    )
-    return evolve(made, **changes)
+    made = Component(name=editor, distribution="d", version="1.0", options={"layers": [4, 5], "corpus": None})
+    return make_run_spec(**{"editor": made, "styles": ("direct", "cot"), **changes})
 
 
 def score(value, n=10, aspect="multi-hop", *, phase="after", style="direct", **more):

@@ -14,19 +14,13 @@ from ke_core.results.lines import from_line, to_line
 from ke_core.spec.errors import BadRun, KEError
 from ke_core.spec.records import Batch, Judged, Replied
 from ke_core.spec.results import Answer
-from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan
 from ke_testing import strategies
+from ke_testing.records import make_run_spec
 
 MADE = Component(name="none", distribution="ke-plugin-none", version="0.1.0")
-SPEC = RunSpec(
-    ke="0.1.0",
-    model=ModelRef(source="hf", id="m", digest="d"),
-    editor=MADE,
-    dataset=DataRef(component=MADE, sha256="0"),
-    styles=("direct",),
-    plan=Plan(size=1),
-    edited_form="question",
-)
+MODEL = ModelRef(source="hf", id="m", digest="d")
+SPEC = evolve(make_run_spec(MADE, model=MODEL, edited_form="question"), dataset=DataRef(component=MADE, sha256="0"))
 
 
 def line(n):

@@ -7,20 +7,12 @@ from ke_core.results.load import read_scores
 from ke_core.spec.codec import to_json
 from ke_core.spec.errors import BadRun
 from ke_core.spec.results import SHARE, MetricScore
-from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.spec.runspec import Component
 from ke_core.spec.specs import MetricSpec
+from ke_testing.records import make_run_spec
 from ke_testing.toy import ToyConfig
 
 EXACT = Component(name="exact", distribution="d", version="1")
-SPEC = RunSpec(
-    ke="0.1.0",
-    model=ModelRef(source="hf", id="m"),
-    editor=EXACT,
-    dataset=DataRef(component=EXACT, sha256="0"),
-    styles=("direct",),
-    plan=Plan(),
-    edited_form="question",
-)
 
 
 @pytest.fixture
@@ -28,7 +20,7 @@ def written(tmp_path):
     """Write a score as scores.json holds it, and read it back."""
 
     def scored(**changed):
-        folder = RunFolder.create(tmp_path / "run", SPEC)
+        folder = RunFolder.create(tmp_path / "run", make_run_spec())
         score = to_json(MetricScore(metric="m", aspect="a", value=0.5, n=2)) | changed
         metric = {"component": to_json(EXACT), "scores": [score]}
         folder.write_scores({"schema": 1, "judge": to_json(EXACT), "metrics": [metric]})

@@ -15,22 +15,13 @@ from ke_core.spec.facts import Entity
 from ke_core.spec.queries import Case, Gold, Probe, Query
 from ke_core.spec.records import Batch, Probed, Replied, Usage
 from ke_core.spec.results import Answer, Failure
-from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.spec.runspec import Plan
+from ke_testing.records import make_run_spec
 
 
 @pytest.fixture
 def run_folder(tmp_path):
-    component = Component(name="x", distribution="x", version="1")
-    spec = RunSpec(
-        ke="1",
-        model=ModelRef(source="none", id="none"),
-        editor=component,
-        dataset=DataRef(component=component, sha256=""),
-        styles=("direct",),
-        plan=Plan(),
-        edited_form="question",
-    )
-    return RunFolder.create(tmp_path / "run", spec)
+    return RunFolder.create(tmp_path / "run", make_run_spec())
 
 
 def case(number):

@@ -14,7 +14,7 @@ from weakref import finalize
 import pytest
 from attrs import evolve, frozen
 
-from ke_core.app import Component, DataRef, ModelRef, Plan, Reported, RunSpec, sanitize
+from ke_core.app import Component, Plan, Reported, sanitize
 from ke_core.plugin import (
     Answer,
     Case,
@@ -44,6 +44,7 @@ from ke_plugin_analysis.html.svg import draw
 from ke_plugin_analysis.latex import latex
 from ke_plugin_analysis.markdown import markdown
 from ke_plugin_analysis.sheets import harmless
+from ke_testing.records import make_run_spec
 
 JUDGE = Component(name="alias", distribution="d", version="0.1.0", options={})
 COLUMNS = {"multi": {"multi-hop": "multi-hop", "instance": "instance"}}
@@ -51,15 +52,8 @@ EVIL = """</script><script>document.title = 'owned'</script><img src=x onerror="
 
 
 def spec(editor="memit", *, k=1, name="atlas"):
-    return RunSpec(
-        ke="0.1.0",
-        model=ModelRef(source="hf", id="tiny_1%", digest="abcdef0123456789", dtype="float32"),
-        editor=Component(name=editor, distribution="d", version="1.0"),
-        dataset=DataRef(component=Component(name=name, distribution="d", version="2.0"), sha256="0" * 64),
-        styles=("direct",),
-        plan=Plan(size=k),
-        edited_form="cloze",
-    )
+    made = make_run_spec(editor, dataset=name, plan=Plan(size=k))
+    return evolve(made, model=evolve(made.model, id="tiny_1%"))
 
 
 def score(value, n=10, aspect="multi-hop", **more):

@@ -11,24 +11,17 @@ from ke_core.results.agreement import Agreement, AgreementCheck, save_check
 from ke_core.results.reported import Reported
 from ke_core.results.tally import Tally
 from ke_core.spec.results import MetricScore
-from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.spec.runspec import Component, ModelRef
 from ke_plugin_analysis.csv import scores_csv
 from ke_plugin_analysis.html.document import html_page
 from ke_plugin_analysis.latex import latex
 from ke_plugin_analysis.markdown import markdown
 from ke_plugin_analysis.tables import report_page
+from ke_testing.records import make_run_spec
 
 MODEL = ModelRef(source="hf", id="tiny_1", digest="abcdef0123456789", dtype="float32")
 JUDGE = Component(name="llm", distribution="d", version="0.1.0", options={}, model=MODEL)
-SPEC = RunSpec(
-    ke="0.1.0",
-    model=MODEL,
-    editor=Component(name="memit", distribution="d", version="1.0"),
-    dataset=DataRef(component=Component(name="atlas", distribution="d", version="2.0"), sha256="0" * 64),
-    styles=("cot",),
-    plan=Plan(size=1),
-    edited_form="cloze",
-)
+SPEC = make_run_spec(model=MODEL, styles=("cot",))
 SCORES = (
     MetricScore(metric="fact-recall", aspect="consistent", value=0.5, n=10, style="cot"),
     MetricScore(metric="fact-recall", aspect="consistent", value=0.4, n=4, style="cot", tags={"hops": "2"}),

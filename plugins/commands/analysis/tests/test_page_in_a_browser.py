@@ -6,7 +6,7 @@ import time
 import pytest
 from attrs import frozen
 
-from ke_core.app import Component, DataRef, ModelRef, Plan, Reported, RunSpec
+from ke_core.app import Component, Reported
 from ke_core.plugin import (
     Answer,
     Case,
@@ -28,6 +28,7 @@ from ke_core.results.tally import Tally
 from ke_plugin_analysis.answers import AnsweredCase, RunDataset
 from ke_plugin_analysis.html.browser import BrowsedRun
 from ke_plugin_analysis.html.document import html_page
+from ke_testing.records import make_run_spec
 
 pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("browser")]
 
@@ -71,16 +72,8 @@ def answered(number, style, text):
 
 
 def reported(editor, scores):
-    spec = RunSpec(
-        ke="0.1.0",
-        model=ModelRef(source="hf", id="tiny", digest="0123456789ab", dtype="float32"),
-        editor=Component(name=editor, distribution="d", version="1.0"),
-        dataset=DataRef(component=Component(name="towers", distribution="d", version="2.0"), sha256="0" * 64),
-        styles=("direct",),
-        plan=Plan(size=1),
-        edited_form="cloze",
-    )
     tally = Tally(judge=Component(name="alias", distribution="d", version="1", options={}))
+    spec = make_run_spec(editor, dataset="towers")
     return Reported(path=f"runs/{editor}", spec=spec, scores=tuple(scores), tally=tally)
 
 

@@ -7,19 +7,12 @@ from rich.console import Console
 
 from ke_core.results.reported import Reported
 from ke_core.spec.results import MetricScore
-from ke_core.spec.runspec import Component, DataRef, ModelRef, Plan, RunSpec
+from ke_core.spec.runspec import Plan
 from ke_plugin_analysis.slices import slice_grids
 from ke_plugin_analysis.tables import slice_tables
+from ke_testing.records import make_run_spec
 
-SPEC = RunSpec(
-    ke="0.1.0",
-    model=ModelRef(source="hf", id="tiny"),
-    editor=Component(name="mello", distribution="d", version="1"),
-    dataset=DataRef(component=Component(name="cf", distribution="d", version="1"), sha256="0"),
-    styles=("direct",),
-    plan=Plan(protocol="sample", size=100),
-    edited_form="question",
-)
+SPEC = make_run_spec("mello", plan=Plan(protocol="sample", size=100), edited_form="question")
 
 
 def score(value, n, **tags):

@@ -1,8 +1,12 @@
-"""Small records for tests of metrics."""
+"""Small records for tests of metrics and reports."""
 
 from __future__ import annotations
 
-from ke_core.app import aggregate, installed_catalog
+from typing import Any
+
+from attrs import evolve
+
+from ke_core.app import Component, DataRef, ModelRef, Plan, RunSpec, aggregate, installed_catalog
 from ke_core.plugin import (
     EFFICACY,
     Answer,
@@ -25,6 +29,20 @@ from ke_core.plugin import (
 
 PHASES: tuple[Phase, ...] = ("before", "after")
 QUESTION = "question"
+
+
+def make_run_spec(editor: str | Component = "memit", *, dataset: str = "atlas", **changes: Any) -> RunSpec:
+    """Return the specification of a run that was never made. ``changes``: its other fields."""
+    spec = RunSpec(
+        ke="0.1.0",
+        model=ModelRef(source="hf", id="tiny", digest="abcdef0123456789", dtype="float32"),
+        editor=Component(name=editor, distribution="d", version="1.0") if isinstance(editor, str) else editor,
+        dataset=DataRef(component=Component(name=dataset, distribution="d", version="2.0"), sha256="0" * 64),
+        styles=("direct",),
+        plan=Plan(size=1),
+        edited_form="cloze",
+    )
+    return evolve(spec, **changes)
 
 
 def gold(*labels: str) -> Gold:
