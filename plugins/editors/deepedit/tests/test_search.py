@@ -12,7 +12,7 @@ from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.editor import DeepEdit
 from ke_plugin_deepedit.search import closed
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_testing.fakes import ScriptedModel, make_session
+from ke_testing.fakes import ScriptedModel, answer_from_script, make_session
 
 TOWER = question("Who is the mayor of the city of the Eiffel Tower?", own=(MOVE_TOWER.id,))
 FACT = "Eiffel Tower is located in Rome"
@@ -25,11 +25,7 @@ BOTH = pytest.mark.parametrize("profile", ["default", "paper"])
 
 def replay(*script, edits=(MOVE_TOWER,), ask=TOWER, **options):
     """Return the reply and the model, whose script must be used up."""
-    model = ScriptedModel(script)
-    with DeepEdit(config=DeepEditConfig(**options)).edit(make_session(model), edits) as edited:
-        (reply,) = edited.answer([ask])
-    assert len(model.prompts) == len(script)
-    return reply, model
+    return answer_from_script(DeepEdit(config=DeepEditConfig(**options)), script, ask, edits)
 
 
 def tails(model) -> list[str]:
@@ -191,9 +187,7 @@ def endless(prompt: str) -> str:
 
 
 def test_search_stops_at_nine_thoughts() -> None:
-    model = ScriptedModel(endless)
-    with DeepEdit(config=DeepEditConfig()).edit(make_session(model), [MOVE_TOWER]) as edited:
-        (reply,) = edited.answer([TOWER])
+    reply, model = answer_from_script(DeepEdit(config=DeepEditConfig()), endless, TOWER, [MOVE_TOWER])
     assert (reply.outcome, reply.text) == ("hop-cap", "")
     assert reply.steps[-1] == Step(kind="too-deep", text="9 thoughts")
     assert len([step for step in reply.steps if step.kind == "subquestion"]) == 9

@@ -9,7 +9,7 @@ from ke_core.plugin import SUB_QUESTIONS, Edit, Material, SubQuestion
 from ke_plugin_deepedit import DeepEditConfig
 from ke_plugin_deepedit.editor import DeepEdit
 from ke_testing.examples import MOVE_TOWER, question
-from ke_testing.fakes import ScriptedModel, make_session
+from ke_testing.fakes import answer_from_script
 
 ASK = question("Who is the mayor of the city of the Eiffel Tower?", own=(MOVE_TOWER.id,))
 CITY = SubQuestion(question="Where is Eiffel Tower located?", answer="Paris", statement="Eiffel Tower is in Paris")
@@ -22,13 +22,9 @@ NOT_NAMED, NOT_ALIKE = " no", " no"
 
 def replay(*script, edits=(MOVE_TOWER,), ask=ASK, value=VALUE, **options):
     """Return the reply and the model, whose script must be used up."""
-    model = ScriptedModel(script)
-    config = DeepEditConfig(**{"decomposition": "oracle"} | options)
-    session = make_session(model, material={SUB_QUESTIONS: Material(value=value, oracle=True)})
-    with DeepEdit(config=config).edit(session, edits) as edited:
-        (reply,) = edited.answer([ask])
-    assert len(model.prompts) == len(script)
-    return reply, model
+    editor = DeepEdit(config=DeepEditConfig(**{"decomposition": "oracle"} | options))
+    material = {SUB_QUESTIONS: Material(value=value, oracle=True)}
+    return answer_from_script(editor, script, ask, edits, material=material)
 
 
 @pytest.mark.parametrize("profile", ["default", "paper"])

@@ -11,7 +11,7 @@ from ke_core.plugin import Cloze, Edit, Entity, Fact, Question, Relation, Reply
 from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.editor import Gwalk
 from ke_testing.examples import question
-from ke_testing.fakes import ScriptedModel, make_session
+from ke_testing.fakes import ScriptedModel, answer_from_script
 
 CITIZEN = Relation(
     label="country of citizenship", id="P27", cloze="{} is a citizen of", question="What is the country of {}?"
@@ -69,14 +69,8 @@ def replay() -> Callable[..., tuple[Reply, ScriptedModel]]:
     def run(
         *script: str | Exception, edits: Sequence[Edit] = (MIRA, BOLAND), ask: Any = ASK, **options: Any
     ) -> tuple[Reply, ScriptedModel]:
-        model = ScriptedModel(script)
         made = {"threshold": "0.6", **options}
-        material = made.pop("material", None)
-        encoder = made.pop("vectors", None)
-        session = make_session(model, material=material, encoder=encoder)
-        with Gwalk(config=GwalkConfig(**made)).edit(session, edits) as edited:
-            (reply,) = edited.answer([ask])
-        assert len(model.prompts) == len(script)
-        return reply, model
+        session = {"material": made.pop("material", None), "encoder": made.pop("vectors", None)}
+        return answer_from_script(Gwalk(config=GwalkConfig(**made)), script, ask, edits, **session)
 
     return run

@@ -9,7 +9,7 @@ from ke_core.plugin import BadConfig, Cloze, Likelihood, Scored, UnsupportedEdit
 from ke_plugin_ice import IceConfig, ke_editors
 from ke_plugin_ice.editor import Ice
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, TEXT_ONLY, question
-from ke_testing.fakes import ScriptedModel, make_session
+from ke_testing.fakes import ScriptedModel, answer_from_script, make_session
 
 ASK = question("In which city is the Eiffel Tower?", own=(MOVE_TOWER.id,))
 OWN_PROMPT = ASK.prompt.text
@@ -22,11 +22,8 @@ def editing(model, edits=(MOVE_TOWER, MOVE_GATE), **options):
 
 def asked(ask=ASK, edits=(MOVE_TOWER, MOVE_GATE), **options):
     """Return the reply, and the request to the model."""
-    model = ScriptedModel([" Rome\nQ: more"])
-    with editing(model, edits, **options) as edited:
-        (reply,) = edited.answer([ask])
-    (request,) = model.requests
-    return reply, request
+    reply, model = answer_from_script(Ice(config=IceConfig(**options)), [" Rome\nQ: more"], ask, edits)
+    return reply, model.requests[0]
 
 
 def test_one_edit_is_one_line_before_the_prompt() -> None:

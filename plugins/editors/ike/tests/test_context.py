@@ -15,7 +15,7 @@ from ke_plugin_ike.editor import Ike
 from ke_plugin_ike.records import read_records
 from ke_plugin_ike.subject_filter import SubjectFilter
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_testing.fakes import EchoModel, ScriptedModel, make_session
+from ke_testing.fakes import EchoModel, ScriptedModel, answer_from_script, make_session
 
 ASK = question("In which city is the Eiffel Tower?", own=(MOVE_TOWER.id,))
 FACT = MOVE_TOWER.statement
@@ -24,9 +24,7 @@ END = " Rome\nUpdate:"
 
 def replay(said=END, *, edits=(MOVE_TOWER,), ask=ASK, seed=0, **options):
     """Return the reply, and the prompt of the only call."""
-    model = ScriptedModel([said])
-    with Ike(config=IkeConfig(**options)).edit(make_session(model, seed=seed), edits) as edited:
-        (reply,) = edited.answer([ask])
+    reply, model = answer_from_script(Ike(config=IkeConfig(**options)), [said], ask, edits, seed=seed)
     return reply, model.prompts[0]
 
 
@@ -222,9 +220,7 @@ def test_facts_are_added_and_removed() -> None:
 
 
 def test_answer_is_one_line_with_the_benchmarks_limit() -> None:
-    model = ScriptedModel([" Rome \nUpdate: nonsense"])
-    with Ike(config=IkeConfig()).edit(make_session(model), [MOVE_TOWER]) as after:
-        (reply,) = after.answer([ASK])
+    reply, model = answer_from_script(Ike(config=IkeConfig()), [" Rome \nUpdate: nonsense"], ASK, [MOVE_TOWER])
     assert (reply.outcome, reply.text) == ("answered", "Rome")
     (request,) = model.requests
     assert (request.stop, request.max_tokens, request.temperature) == (("\n",), 8, 0.0)

@@ -8,7 +8,7 @@ from ke_core.plugin import SUB_QUESTIONS, Material, SubQuestion
 from ke_plugin_ike import IkeConfig
 from ke_plugin_ike.editor import Ike
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_testing.fakes import ScriptedModel, make_session
+from ke_testing.fakes import answer_from_script
 
 ASK = question("Who is the mayor of the city of the Eiffel Tower?", own=(MOVE_TOWER.id,))
 CITY = SubQuestion(question="In which city is Eiffel Tower?", answer="Paris", statement="Eiffel Tower is in Paris")
@@ -19,12 +19,9 @@ TOWER = MOVE_TOWER.statement
 
 def replay(*script, ask=ASK, edits=(MOVE_TOWER, MOVE_GATE), **options):
     """Return the reply and the model, whose script must be used up."""
-    model = ScriptedModel(script)
-    session = make_session(model, material={SUB_QUESTIONS: Material(value=VALUE, oracle=True)})
-    with Ike(config=IkeConfig(**{"decomposition": "oracle", "top": 1} | options)).edit(session, edits) as edited:
-        (reply,) = edited.answer([ask])
-    assert len(model.prompts) == len(script)
-    return reply, model
+    editor = Ike(config=IkeConfig(**{"decomposition": "oracle", "top": 1} | options))
+    material = {SUB_QUESTIONS: Material(value=VALUE, oracle=True)}
+    return answer_from_script(editor, script, ask, edits, material=material)
 
 
 def test_each_hop_has_its_own_context() -> None:

@@ -11,7 +11,7 @@ from ke_core.plugin import BadConfig, Failure, Likelihood, Material, Scored, wit
 from ke_plugin_input_aug import InputAugConfig, ke_editors
 from ke_plugin_input_aug.editor import InputAug
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_testing.fakes import ScriptedModel, make_session
+from ke_testing.fakes import ScriptedModel, answer_from_script, make_session
 
 ASK = question("In which city is the Eiffel Tower?", own=(MOVE_TOWER.id,))
 TOWER, GATE = "Eiffel Tower is located in Rome.", "Brandenburg Gate is located in Madrid."
@@ -23,11 +23,8 @@ def editing(model, edits=(MOVE_GATE, MOVE_TOWER), **options):
 
 
 def asked(said=" Rome", ask=ASK, edits=(MOVE_GATE, MOVE_TOWER), **options):
-    model = ScriptedModel([said])
-    with editing(model, edits, **options) as edited:
-        (reply,) = edited.answer([ask])
-    (request,) = model.requests
-    return reply, request
+    reply, model = answer_from_script(InputAug(config=InputAugConfig(**options)), [said], ask, edits)
+    return reply, model.requests[0]
 
 
 def last_block(request) -> list[str]:

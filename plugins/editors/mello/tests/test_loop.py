@@ -10,7 +10,7 @@ from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.editor import Mello
 from ke_plugin_mello.turns import first_step
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_testing.fakes import ScriptedModel, make_session
+from ke_testing.fakes import answer_from_script
 
 TOWER = question("Who is the mayor of the city of the Eiffel Tower?")
 FIRST = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris.\nRetrieved fact: Made up."
@@ -24,11 +24,7 @@ def hop(n: int) -> str:
 
 def replay(*script, edits=(MOVE_TOWER, MOVE_GATE), ask=TOWER, **options):
     """Return the reply and the model, whose script must be used up."""
-    model = ScriptedModel(script)
-    with Mello(config=MelloConfig(**options)).edit(make_session(model), edits) as edited:
-        (reply,) = edited.answer([ask])
-    assert len(model.prompts) == len(script)
-    return reply, model
+    return answer_from_script(Mello(config=MelloConfig(**options)), script, ask, edits)
 
 
 def outcome(*script, **options) -> tuple[str, str]:

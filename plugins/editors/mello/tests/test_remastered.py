@@ -5,7 +5,7 @@ from __future__ import annotations
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.editor import Mello
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_testing.fakes import ScriptedModel, WordEncoder, make_session
+from ke_testing.fakes import WordEncoder, answer_from_script
 
 ASK = question("Who is the mayor of the city of the Eiffel Tower?")
 FIRST = "\nSubquestion: In which city is the Eiffel Tower?\nGenerated answer: It is in Paris.\nRetrieved fact:"
@@ -22,12 +22,8 @@ class RecordingEncoder(WordEncoder):
 
 
 def replay(*script, edits=(MOVE_TOWER, MOVE_GATE), encoder=None):
-    model = ScriptedModel(script)
-    session = make_session(model, encoder=encoder)
-    with Mello(config=MelloConfig(profile="remastered")).edit(session, edits) as edited:
-        (reply,) = edited.answer([ASK])
-    assert len(model.prompts) == len(script)
-    return reply, model
+    editor = Mello(config=MelloConfig(profile="remastered"))
+    return answer_from_script(editor, script, ASK, edits, encoder=encoder)
 
 
 def test_query_keeps_its_label_and_fact_has_no_period() -> None:

@@ -9,7 +9,7 @@ from ke_core.plugin import SUB_QUESTIONS, Material, SubQuestion
 from ke_plugin_mello import MelloConfig
 from ke_plugin_mello.editor import Mello
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_testing.fakes import ScriptedModel, make_session
+from ke_testing.fakes import answer_from_script
 
 ASK = question("Who is the mayor of the city of the Eiffel Tower?", own=(MOVE_TOWER.id,))
 CITY = SubQuestion(question="In which city is Eiffel Tower?", answer="Paris", statement="Eiffel Tower is in Paris")
@@ -21,12 +21,9 @@ MAYOR = "The fact is about something else, so the answer here is: Gualtieri"
 
 
 def replay(*script, ask=ASK, edits=(MOVE_TOWER, MOVE_GATE), **options):
-    model = ScriptedModel(script)
-    session = make_session(model, material={SUB_QUESTIONS: Material(value=VALUE, oracle=True)})
-    config = MelloConfig(decomposition="oracle", **options)
-    with Mello(config=config).edit(session, edits) as edited:
-        (reply,) = edited.answer([ask])
-    return reply, model
+    editor = Mello(config=MelloConfig(decomposition="oracle", **options))
+    material = {SUB_QUESTIONS: Material(value=VALUE, oracle=True)}
+    return answer_from_script(editor, script, ask, edits, material=material)
 
 
 @pytest.mark.parametrize("profile", ["default", "paper", "remastered"])
@@ -75,4 +72,4 @@ def test_truncated_self_check_is_length() -> None:
 
 
 def test_more_hops_than_calls_is_hop_cap() -> None:
-    assert replay(ROME, max_calls=1)[0].outcome == "hop-cap"
+    assert replay(max_calls=1)[0].outcome == "hop-cap"

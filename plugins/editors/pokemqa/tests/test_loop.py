@@ -8,7 +8,7 @@ from ke_core.plugin import QUESTION_ENTITIES, Answer, BadConfig, Cost, Material,
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_testing.fakes import ScriptedModel, make_session
+from ke_testing.fakes import ScriptedModel, answer_from_script, make_session
 from ke_testing.process import under_hash_seeds
 
 TOWER = question("Who is the mayor of the city of the Eiffel Tower?")
@@ -23,18 +23,17 @@ def hop(n: int) -> str:
     return f"\nSo the entity reached is: {n}\nSubquestion: Step {n}?\nGenerated answer: Answer {n}."
 
 
+def editor(**options):
+    return Pokemqa(PokemqaConfig(detector="nearest", threshold=0.6, **options))
+
+
 def edited(model, edits=(MOVE_TOWER, MOVE_GATE), *, material=None, **options):
-    config = PokemqaConfig(detector="nearest", threshold=0.6, **options)
-    return Pokemqa(config).edit(make_session(model, material=material), edits)
+    return editor(**options).edit(make_session(model, material=material), edits)
 
 
-def replay(*script, ask=TOWER, **options):
+def replay(*script, ask=TOWER, edits=(MOVE_TOWER, MOVE_GATE), material=None, **options):
     """Return the reply and the model, whose script must be used up."""
-    model = ScriptedModel(script)
-    with edited(model, **options) as after:
-        (reply,) = after.answer([ask])
-    assert len(model.prompts) == len(script)
-    return reply, model
+    return answer_from_script(editor(**options), script, ask, edits, material=material)
 
 
 def outcome(*script, **options) -> tuple[str, str]:

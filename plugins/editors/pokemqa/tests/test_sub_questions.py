@@ -9,7 +9,7 @@ from ke_core.plugin import SUB_QUESTIONS, Material, SubQuestion
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, question
-from ke_testing.fakes import ScriptedModel, make_session
+from ke_testing.fakes import answer_from_script
 
 ASK = question("Who is the mayor of the city of the Eiffel Tower?", own=(MOVE_TOWER.id,))
 CITY = SubQuestion(question="In which city is Eiffel Tower located?", answer="Paris", statement="It is in Paris")
@@ -20,13 +20,9 @@ ROME, MAYOR = "So the entity reached is: Rome.\nSubquestion: no", "So the entity
 
 def replay(*script, ask=ASK, **options):
     """Return the reply and the model, whose script must be used up."""
-    model = ScriptedModel(script)
     config = PokemqaConfig(**{"detector": "nearest", "threshold": 0.6, "decomposition": "oracle"} | options)
-    session = make_session(model, material={SUB_QUESTIONS: Material(value=VALUE, oracle=True)})
-    with Pokemqa(config).edit(session, [MOVE_TOWER, MOVE_GATE]) as edited:
-        (reply,) = edited.answer([ask])
-    assert len(model.prompts) == len(script)
-    return reply, model
+    material = {SUB_QUESTIONS: Material(value=VALUE, oracle=True)}
+    return answer_from_script(Pokemqa(config), script, ask, [MOVE_TOWER, MOVE_GATE], material=material)
 
 
 @pytest.mark.parametrize("loop", ["default", "paper"])

@@ -11,7 +11,7 @@ from ke_plugin_rag import RagConfig, ScrConfig
 from ke_plugin_rag.editor import Rag, Scr
 from ke_plugin_rag.gates import selected
 from ke_testing.examples import FOUR_MOVES, MOVE_GATE, MOVE_TOWER, question
-from ke_testing.fakes import ScriptedModel, WordEncoder, make_session
+from ke_testing.fakes import WordEncoder, answer_from_script
 
 ASK = question("In which city is the Eiffel Tower?", own=(MOVE_TOWER.id,))
 OTHER = question("Who painted it?")
@@ -26,10 +26,7 @@ EDITORS = {
 
 def asked(editor, script, ask=ASK, edits=(MOVE_GATE, MOVE_TOWER)):
     """Return the reply and the model with its requests."""
-    model = ScriptedModel(script)
-    with editor.edit(make_session(model), edits) as edited:
-        (reply,) = edited.answer([ask])
-    return reply, model
+    return answer_from_script(editor, script, ask, edits)
 
 
 def select(reply):

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ke_core.plugin import (
     ArtifactStore,
+    Edit,
+    Editor,
+    EditorRequest,
     Encoder,
     Generate,
     Generated,
@@ -207,3 +210,22 @@ def make_session(
         seed=seed,
         material=material or {},
     )
+
+
+def answer_from_script(
+    editor: Editor,
+    script: Sequence[str | Exception] | Callable[[str], str | Exception],
+    request: EditorRequest,
+    edits: Sequence[Edit],
+    **session: Any,
+) -> tuple[Any, ScriptedModel]:
+    """Return the reply to one request and the model, whose list of outputs must be used up.
+
+    ``session``: as for ``make_session``.
+    """
+    model = ScriptedModel(script)
+    with editor.edit(make_session(model, **session), edits) as edited:
+        (reply,) = edited.answer([request])
+    if not callable(script) and len(model.prompts) != len(script):
+        raise AssertionError(f"{len(model.prompts)} of {len(script)} outputs are used")
+    return reply, model
