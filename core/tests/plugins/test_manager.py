@@ -1,6 +1,5 @@
 """Discovery at three depths: objects, entry points of modules written here, and what is really installed."""
 
-import sys
 from email.message import Message
 from importlib.metadata import EntryPoint, entry_points, version
 
@@ -38,23 +37,6 @@ class Plugin:
     @hookimpl
     def ke_editors(self):
         return [EditorSpec(name="by-hand", summary="an editor", config=Config, build=lambda config: None)]
-
-
-@pytest.fixture
-def point(tmp_path, monkeypatch):
-    """Write a module and return an entry point of it."""
-    monkeypatch.syspath_prepend(tmp_path)
-    made = []
-
-    def write(name, source, module=""):
-        module = module or f"toy_plugin_{name.replace('-', '_')}"
-        (tmp_path / f"{module}.py").write_text(source)
-        made.append(module)
-        return EntryPoint(name=name, value=module, group=GROUP)
-
-    yield write
-    for module in made:
-        sys.modules.pop(module, None)
 
 
 def good(point, name):

@@ -5,12 +5,11 @@ import subprocess
 import sys
 import threading
 import time
-from importlib.metadata import EntryPoint
 
 import pytest
 
 from ke_core.plugins.catalog import read_catalog
-from ke_core.plugins.manager import GROUP, discover
+from ke_core.plugins.manager import discover
 from ke_core.plugins.watch import OutOfTime, time_limit
 from ke_core.spec.errors import BadConfig
 
@@ -56,23 +55,6 @@ import ke_core.plugins.manager as manager
 manager.entry_points = lambda group: found
 sys.exit(main.main())
 """
-
-
-@pytest.fixture
-def point(tmp_path, monkeypatch):
-    """Write a module and return an entry point of it."""
-    monkeypatch.syspath_prepend(tmp_path)
-    made = []
-
-    def write(name, source):
-        module = f"watched_plugin_{name}"
-        (tmp_path / f"{module}.py").write_text(source)
-        made.append(module)
-        return EntryPoint(name=name, value=module, group=GROUP)
-
-    yield write
-    for module in made:
-        sys.modules.pop(module, None)
 
 
 def good(point, name, body="pass"):
