@@ -14,6 +14,7 @@ import pytest
 from ke_core.spec.errors import BadRun, KEError
 from ke_core.storage import files
 from ke_core.storage.files import cache_dir, data_dirs, hidden_sibling, locked, sha256_of, write_atomic
+from ke_testing.process import imported_by
 
 
 def test_folders_follow_the_environment_variables(monkeypatch, tmp_path):
@@ -160,6 +161,4 @@ def _held(lock):
 
 
 def test_importing_files_loads_no_network_code():
-    loaded = "[m for m in ('urllib.request', 'torch', 'numpy') if m in sys.modules]"
-    code = f"import sys, ke_core.storage.files; print({loaded})"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert imported_by("import ke_core.storage.files", "urllib.request", "torch", "numpy") == []

@@ -10,6 +10,7 @@ from ke_core.spec.specs import ModelRequest, ModelSpec
 from ke_plugin_hf import spec
 from ke_plugin_hf.spec import hf_spec
 from ke_testing.fakes import EchoModel
+from ke_testing.process import imported_by
 
 HERE = Installed(name="ke-core", module="ke_core.builtin")
 
@@ -117,12 +118,7 @@ def test_a_known_model_is_pulled_with_progress_before_it_is_loaded(monkeypatch):
 
 
 def test_the_spec_loads_no_torch():
-    import subprocess
-    import sys
-
-    code = "import sys, ke_plugin_hf, ke_plugin_hf.spec; "
-    code += "print([m for m in ('torch', 'transformers', 'numpy') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert imported_by("import ke_plugin_hf, ke_plugin_hf.spec", "torch", "transformers", "numpy") == []
 
 
 def test_errors_suggest_similar_known_names(monkeypatch):

@@ -11,6 +11,7 @@ from ke_core.spec.protocols import Edited
 from ke_core.spec.requests import Generated, Likelihood, Question
 from ke_core.spec.results import Answer, Cost, Failure, Scored
 from ke_testing.fakes import EchoModel, ScriptedModel, make_session
+from ke_testing.process import imported_by
 
 LINE, MARKED = Parse(), Parse(after="Answer:")
 
@@ -116,11 +117,6 @@ def test_weight_edits_cannot_be_changed(tmp_path):
 
 
 def test_the_plugin_facade_imports_neither_torch_nor_network_code():
-    import subprocess
-    import sys
-
-    names = "('torch', 'transformers', 'numpy', 'urllib.request', 'sqlite3')"
-    code = f"import sys, ke_core.plugin; print([m for m in {names} if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-    code = code.replace("ke_core.plugin", "ke_core.engine.batching").replace(", 'sqlite3'", "")
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    heavy = ("torch", "transformers", "numpy", "urllib.request")
+    assert imported_by("import ke_core.plugin", *heavy, "sqlite3") == []
+    assert imported_by("import ke_core.engine.batching", *heavy) == []

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
@@ -7,6 +5,7 @@ import pytest
 from ke_core.runner.plan import groups, select
 from ke_core.spec.errors import BadConfig
 from ke_core.spec.runspec import Plan
+from ke_testing.process import under_hash_seeds
 
 
 def no_split(_k, _seed):
@@ -70,12 +69,7 @@ def test_samples_do_not_depend_on_the_python_hash_seed(cases):
         "plan = Plan(size=30, eval_limit=90)\n"
         "print([[c.id for c in g.edited] for g in groups(chosen, plan, 7, lambda k, s: None)])\n"
     )
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
-        ).stdout
-        for seed in ("1", "2")
-    ]
+    said = under_hash_seeds(code)
     assert said[0] == said[1]
     here = groups(select(cases, Plan(limit=200), 7), Plan(size=30, eval_limit=90), 7, no_split)
     assert said[0].strip() == str([[case.id for case in group.edited] for group in here])

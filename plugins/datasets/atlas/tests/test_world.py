@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from ke_core.plugin import Edit, contradicting, distinct
@@ -12,6 +9,7 @@ from ke_plugin_atlas import AtlasConfig
 from ke_plugin_atlas.cases import cases
 from ke_plugin_atlas.dataset import Atlas
 from ke_plugin_atlas.world import CAPITAL, CAPITAL_OF, atlas_world, held_out
+from ke_testing.process import under_hash_seeds
 
 CASES = cases()
 BANK: dict[str, Edit] = {edit.id: edit for edit in distinct(edit for case in CASES for edit in case.edits)}
@@ -75,11 +73,6 @@ def test_hash_seed_has_no_effect() -> None:
         "assert not {'torch', 'numpy', 'transformers'} & set(sys.modules); "
         "print(hashlib.sha256(text.encode()).hexdigest(), a.info().sha256)"
     )
-    seen = [
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
-        ).stdout
-        for seed in ("0", "1")
-    ]
+    seen = under_hash_seeds(code)
     assert seen[0] == seen[1]
     assert seen[0].split()[1] == Atlas(config=AtlasConfig()).info().sha256

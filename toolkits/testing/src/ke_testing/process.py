@@ -55,6 +55,13 @@ def disturb(environment: Mapping[str, str]) -> None:
         torch.rand(1)
 
 
+def imported_by(code: str, *modules: str) -> list[str]:
+    """Return which of ``modules`` a new process has imported after running ``code``. Raises CalledProcessError."""
+    code = f"{code}\nimport sys\nprint('', *(name for name in {modules!r} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1].split()
+
+
 def under_hash_seeds(code: str) -> tuple[str, str]:
     """Return the output of ``code`` in two processes with different hash seeds. Raises CalledProcessError."""
     one, other = (
