@@ -222,13 +222,21 @@ def test_memory_edits_are_removed_by_id(model: Model) -> None:
             edited.keep()
 
 
+def test_an_edit_outside_of_its_block_answers_nothing_and_changes_nothing(model: Model) -> None:
+    before = model.model.state()
+    edited = ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_EPOCHS)
+    with pytest.raises(EditFailed, match="the edit is not active"):
+        edited.generate("Peru is")
+    assert model.model.state() == before
+
+
 def test_kept_weights_stay_after_the_context(model: Model) -> None:
     before = model.model.state()
     with ke.edit(model, PROMPT, subject=SUBJECT, target=TARGET, editor="ft", options=FEW_EPOCHS) as edited:
         during = model.model.state()
         edited.keep()
     assert model.model.state() == during != before
-    with pytest.raises(EditFailed, match="this edit has ended"):
+    with pytest.raises(EditFailed, match="the edit is not active"):
         edited.generate("Peru is")
 
 

@@ -6,14 +6,15 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from attrs import Factory, define, field
 
 from ke_core.api.models import Answers, Model, installed_catalog, likelihood, plugins, question
 from ke_core.api.tables import Table
 from ke_core.engine.passthrough import PassthroughModel
-from ke_core.plugins.options import option_text
+from ke_core.plugins.options import check_mapping, option_texts
 from ke_core.runner.apply import EditApplier, check_untouched
 from ke_core.runner.edit_files import Edits, edits_of
 from ke_core.runner.prepare import refuse_edits, refuse_weightless
@@ -28,7 +29,7 @@ FLAT = 'such as options={"layers": [4, 5]}'
 
 @define(eq=False)
 class EditedModel(Answers):
-    """A model whose edits are active, created by ``ke.edit``. Ends with the context, unless ``keep`` was called."""
+    """A model that is edited inside a ``with`` block. The edits end with the block, unless ``keep`` was called."""
 
     model: Model
     editor: ResolvedComponent[Any] = field(repr=False)
@@ -44,6 +45,16 @@ class EditedModel(Answers):
     _method: Editor = field(init=False, repr=False, default=Factory(lambda self: self.editor.built, takes_self=True))
     _trace: Any = field(default=None, repr=False)
     _process: int = field(factory=os.getpid, repr=False)
+    _opening: AbstractContextManager[Edited] = field(factory=nullcontext, repr=False)
+
+    def __enter__(self) -> Self:
+        self._opening.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return self._opening.__exit__(kind, error, trace)
 
     @property
     def edits(self) -> tuple[SourcedEdit, ...]:
@@ -206,7 +217,7 @@ class EditedModel(Answers):
                 f"this edited model belongs to process {self._process}", hint="load and edit a model in this process"
             )
         if self._applier is None:
-            raise EditFailed("this edit has ended: the model is restored", hint="use it inside its with block")
+            raise EditFailed("the edit is not active", hint="use it inside the block of: with ke.edit(...) as edited:")
         return self._applier.edited or PassthroughModel(self.session)
 
     def _add(self, batch: tuple[SourcedEdit, ...]) -> None:
@@ -247,7 +258,6 @@ class EditedModel(Answers):
         self._stack.close()
 
 
-@contextmanager
 def edit(
     model: Model,
     prompt: str = "",
@@ -260,7 +270,7 @@ def edit(
     seed: int = 0,
     inputs: object = None,
     trace: bool = False,
-) -> Iterator[EditedModel]:
+) -> EditedModel:
     """Edit one fact (``prompt``, ``subject``, ``target``) or several ``edits`` while the context is open.
 
     ``prompt`` has ``{}`` or the subject itself in the place of the subject. ``edits``: a file, a pandas data frame, or
@@ -277,24 +287,12 @@ def edit(
     Model.check(model)
     batch = edits_of(prompt, subject, target, edits)
     spec = installed_catalog().spec("editor", editor)
-    given = {name.removeprefix(f"{spec.prefix}."): value for name, value in check_mapping(options or {}).items()}
+    given = {name.removeprefix(f"{spec.prefix}."): value for name, value in check_mapping(options or {}, FLAT).items()}
     for name, value in given.items():
         if isinstance(value, Mapping):
             raise BadConfig(f"options[{name!r}] is {value!r}: the options of {editor} are not nested", hint=FLAT)
     chosen: Any = resolve_component(installed_catalog(), "editor", editor, {spec.prefix: option_texts(given)})
     refuse_weightless(chosen.spec, model.model)
     edited = EditedModel(model=model, editor=chosen, session=model.session(seed=seed), tracing=trace)
-    with edited.active(batch, inputs):
-        yield edited
-
-
-def check_mapping(options: Mapping[str, Any], hint: str = FLAT) -> Mapping[str, Any]:
-    """Return ``options``. Raises BadConfig for another type."""
-    if not isinstance(options, Mapping):
-        raise BadConfig(f"options is {options!r}, not a mapping", hint=hint)
-    return options
-
-
-def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return option values as the command line has them."""
-    return {name: option_text(value, name) for name, value in options.items()}
+    edited._opening = edited.active(batch, inputs)  # noqa: SLF001  its own
+    return edited

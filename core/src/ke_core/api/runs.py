@@ -8,11 +8,11 @@ from typing import Any
 
 from attrs import frozen
 
-from ke_core.api.editing import check_mapping, option_texts
 from ke_core.api.models import Model, installed_catalog, plugins
 from ke_core.api.tables import Table
 from ke_core.cli.report import opened_runs
 from ke_core.cli.running import prepare_editors, run_folder
+from ke_core.plugins.options import check_mapping, option_texts
 from ke_core.results.folder import RECORDS, RunFolder
 from ke_core.results.index import Index, key_of
 from ke_core.results.load import read_scores

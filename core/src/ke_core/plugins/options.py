@@ -54,6 +54,18 @@ def option_text(value: Any, at: str) -> str:
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
+def check_mapping(options: Mapping[str, Any], hint: str) -> Mapping[str, Any]:
+    """Return ``options``. Raises BadConfig for another type."""
+    if not isinstance(options, Mapping):
+        raise BadConfig(f"options is {options!r}, not a mapping", hint=hint)
+    return options
+
+
+def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return option values as the command line has them."""
+    return {name: option_text(value, name) for name, value in options.items()}
+
+
 def configure(spec: Spec[Any], given: Mapping[str, str] | None = None) -> Any:
     """Return the config of a component: its defaults and the given options."""
     hints, named = get_type_hints(spec.config), option_fields(spec)

@@ -239,7 +239,10 @@ def _date(given: str, place: SourceLine) -> str:
 
 
 def _csv(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
-    """Yield rows by their headings, separated by commas, semicolons or tabs. Several paraphrases in one cell are separated by ``|``."""
+    """Yield rows by their headings, separated by commas, semicolons or tabs.
+
+    Several paraphrases in one cell are separated by ``|``.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as stream:
             headings = stream.readline()

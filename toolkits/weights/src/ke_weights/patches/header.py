@@ -13,7 +13,7 @@ from ke_core.plugin import BadPatch, canonical, from_json, parse_json, to_json
 from ke_weights.patches.info import PATCH_SCHEMA, PatchInfo
 
 FORMAT = "ke-patch"
-AGAIN = "copy the file again from its source"
+AGAIN = "name a file that `ke edit --patch` wrote, or copy it again from its source"
 
 
 def read_info(path: Path) -> PatchInfo:
