@@ -11,11 +11,12 @@ from pages import KINDS, ROOT, page, page_of, place
 from plugin_catalog import catalog_page
 
 from ke_core.app import App
+from ke_core.cli.show import traits
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.options import describe
 from ke_core.spec.component import Spec
-from ke_core.spec.specs import DatasetSpec, EditorSpec, JudgeSpec, MetricSpec, ModelSpec
+from ke_core.spec.specs import DatasetSpec
 
 TITLES = {
     "editor": "Editors",
@@ -50,7 +51,7 @@ def _component(kind: str, catalog: Catalog, name: str) -> list[str]:
     spec = registration.spec
     distribution = registration.plugin.distribution or registration.plugin.name
     lines = [f"## {name}\n", f"{cell(spec.summary)[:1].upper()}{cell(spec.summary)[1:]}. {origin(distribution)}\n"]
-    lines += [f"- {trait}" for trait in traits(spec)]
+    lines += [f"- {cell(trait)}" for trait in traits(spec)]
     lines.append("")
     if kind not in WITHOUT_OPTIONS:
         lines += options(spec)
@@ -75,44 +76,6 @@ def options(spec: Spec[Any]) -> list[str]:
         f"`{spec.prefix}.{option.name}`\n: {cell(option.help)} ({cell(option.type)}; default: `{option.default}`)\n"
         for option in found
     ]
-
-
-def traits(spec: Spec[Any]) -> list[str]:
-    """Return further properties from the specification."""
-    match spec:
-        case EditorSpec():
-            found = {
-                "changes the model's weights": spec.editor_kind == "weight editor",
-                "adds state to the forward pass and leaves the weights unchanged": spec.adaptor,
-                "leaves the model unchanged": spec.editor_kind == "memory editor",
-                "needs no model": not spec.needs_model,
-                "applies one edit at a time": spec.one_at_a_time,
-                "can hide edits from a case": spec.masks,
-                "uses its own prompts": spec.own_prompt,
-                f"must be trained first: [`ke train {spec.name}`](commands/train.md)": spec.trainer is not None,
-                f"an edit's own fact is queried as a {spec.edited_form}": True,
-            }
-            return [trait for trait, holds in found.items() if holds]
-        case DatasetSpec():
-            return _listed(
-                {"aspects": spec.aspects, "styles": spec.styles, "metrics": spec.metrics, "judge": (spec.judge,)}
-            )
-        case MetricSpec():
-            return _listed({"aspects": tuple(spec.columns), "broken down by": spec.by})
-        case JudgeSpec():
-            labels = tuple(label for group in spec.labels.values() for label in group)
-            return [*(["calls a model"] if spec.needs_model else []), *_listed({"labels": labels})]
-        case ModelSpec():
-            return [
-                f"known model `{model.name}`: {model.summary} ({model.size_mb} MB, {model.license})"
-                for model in spec.known()
-            ]
-        case _:
-            return []
-
-
-def _listed(values: dict[str, Sequence[str]]) -> list[str]:
-    return [f"{what}: {', '.join(f'`{name}`' for name in names)}" for what, names in values.items() if any(names)]
 
 
 def plugin_pages(app: App, root: click.Group) -> Iterator[tuple[str, str]]:

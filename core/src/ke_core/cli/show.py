@@ -68,7 +68,7 @@ def command(app: App, words: tuple[str, ...], model: str, options: tuple[str, ..
     elif as_json:
         spec, plugin = registration.spec, registration.plugin
         about: dict[str, Any] = {"kind": kind, "name": name, "summary": spec.summary}
-        about |= {"plugin": plugin.distribution, "version": plugin.version, "traits": _traits(spec)}
+        about |= {"plugin": plugin.distribution, "version": plugin.version, "traits": traits(spec)}
         options_of = to_json(describe(spec) if kind != "model" else [])
         print_json({**about, "cite": spec.cite, "options": options_of})
     else:
@@ -97,7 +97,7 @@ def _description(kind: str, registration: Registration) -> list[RenderableType]:
     origin = f"from {plugin.distribution or plugin.name} {plugin.version}".rstrip()
     what = spec.editor_kind if isinstance(spec, EditorSpec) else kind
     shown: list[RenderableType] = [literal(f"{spec.name}: {spec.summary}", "bold"), literal(f"{what}, {origin}")]
-    shown += [literal(line) for line in _traits(spec)]
+    shown += [literal(line) for line in traits(spec)]
     if kind != "model":  # the options of ke eval load a model
         shown += ["", _options(spec)]
     if spec.cite:
@@ -116,23 +116,26 @@ def _options(spec: Spec[Any]) -> RenderableType:
     return titled("set with -o OPTION=VALUE", table)
 
 
-def _traits(spec: Spec[Any]) -> list[str]:
+def traits(spec: Spec[Any]) -> list[str]:
+    """Return properties of a component, in words."""
     match spec:
         case EditorSpec():
-            traits = {
+            found = {
                 "changes the model's weights": spec.editor_kind == "weight editor",
                 "adds state to the forward pass and leaves the weights unchanged": spec.adaptor,
                 "leaves the model unchanged": spec.editor_kind == "memory editor",
+                "needs no model": not spec.needs_model,
+                f"must be trained first: ke train {spec.name}": spec.trainer is not None,
                 "its edited models can be saved and loaded": spec.load is not None,
-                "takes one edit at a time": spec.one_at_a_time,
+                "applies one edit at a time": spec.one_at_a_time,
                 "needs edits that name their subject": spec.needs_subject,
                 "can hide edits from a case": spec.masks,
-                "asks with prompts of its own": spec.own_prompt,
+                "uses its own prompts": spec.own_prompt,
                 "is given the edits of each question's own case": spec.uses_own_edits is True,
                 "may be given the edits of each question's own case": callable(spec.uses_own_edits),
                 f"the fact of an edit is asked as a {spec.edited_form}": True,
             }
-            return [trait for trait, holds in traits.items() if holds]
+            return [trait for trait, holds in found.items() if holds]
         case DatasetSpec():
             told = {"aspects": spec.aspects, "styles": spec.styles, "metrics": spec.metrics, "judge": (spec.judge,)}
             return [f"{what}: {', '.join(names)}" for what, names in told.items() if any(names)]
@@ -141,7 +144,7 @@ def _traits(spec: Spec[Any]) -> list[str]:
             told = {"columns": tuple(spec.columns.values()), **further, "broken down by": spec.by}
             return [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
         case JudgeSpec():
-            return ["asks a model"] if spec.needs_model else []
+            return ["calls a model"] if spec.needs_model else []
         case ModelSpec():
             return [f"knows {model.name}: {model.summary}" for model in spec.known()]
         case _:

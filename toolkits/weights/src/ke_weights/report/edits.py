@@ -163,7 +163,7 @@ def _sizes(made: EditResult) -> list[str]:
     weights = made.patch.info.weights
     largest = max((one.norm / one.base_norm for one in weights if one.base_norm), default=0.0)
     many = count_noun(len(weights), "weight")
-    lines = [f"{many} changed, by at most {largest:.2%} of their norm, in {duration(made.seconds)}"]
+    lines = [f"{many} changed (relative norm of the update: at most {largest:.2%}), in {duration(made.seconds)}"]
     details = made.patch.info.details
     told = [one["warning"] for one in (details, *details.get("batches", ())) if "warning" in one]
     if largest > 1 and not told:
