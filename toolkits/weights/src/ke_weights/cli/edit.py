@@ -51,8 +51,7 @@ if TYPE_CHECKING:
 @shared.section(
     "Method",
     click.option("--editor", default="", metavar="NAME", shell_complete=completion.component("editor"),
-                 help="Editing method. [default: the first installed weight editor in "
-                 "`ke plugins search --kind editor`]"),
+                 help="Editing method. [default: memit, or another installed weight editor]"),
     shared.component_options,
     shared.seed_option,
 )  # fmt: skip
