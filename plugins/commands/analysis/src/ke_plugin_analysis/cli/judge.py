@@ -145,7 +145,7 @@ def score_command(
 ) -> None:  # fmt: skip
     """Score a judged run again with other metrics.
 
-    It reads the records of the run and loads no model.
+    It reads the records of the run, loads no model, and replaces the scores.
 
     \b
     Example: ke score runs/memit-atlas-1a2b3c4d --metric multi-hop
