@@ -208,13 +208,14 @@ def load(
 
 
 def connect(
-    url: str, model: str, *, concurrency: int = 8, timeout: float = 120.0, api_key_env: str = "OPENAI_API_KEY",
-    chat: bool = False,
+    url: str, model: str, *, concurrency: int | None = None, timeout: float = 120.0,
+    api_key_env: str = "OPENAI_API_KEY", chat: bool = False,
 ) -> Model:  # fmt: skip
     """Use a model behind an OpenAI-compatible server.
 
-    ``concurrency``: number of requests at once. ``timeout``: seconds for a request. ``api_key_env``: the environment
-    variable that holds the key. ``chat``: use the chat endpoint. Needs ``ke-plugin-openai``.
+    ``concurrency``: number of requests at once (default: 32 for vLLM and SGLang, else 8). ``timeout``: seconds for a
+    request. ``api_key_env``: the environment variable that holds the key. ``chat``: use the chat endpoint. Needs
+    ``ke-plugin-openai``.
     """
     how = {"base_url": url, "concurrency": concurrency, "timeout": timeout, "api_key_env": api_key_env, "chat": chat}
     return _loaded(f"openai:{model}", **how)

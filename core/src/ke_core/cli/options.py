@@ -124,8 +124,8 @@ price_options = section(
 server_options = section(
     SERVER,
     click.option("--base-url", default="", metavar="URL", help="Address of the server: http://HOST:PORT/v1."),
-    click.option("--concurrency", type=click.IntRange(1), default=8, show_default=True, metavar="N",
-                 help="Requests sent at once."),
+    click.option("--concurrency", type=click.IntRange(1), default=None, metavar="N",
+                 help="Requests sent at once. [default: 32 for vLLM and SGLang, else 8]"),
     click.option("--timeout", type=click.FloatRange(0, min_open=True), default=120.0, show_default=True,
                  metavar="SECONDS", help="Longest wait for an answer."),
     click.option("--api-key-env", default="OPENAI_API_KEY", show_default=True, metavar="NAME",

@@ -197,8 +197,8 @@ class ModelRequest:
     """The model that the user requested: the part of ``--model`` after ``source:``, and how to load it.
 
     ``tp``: ``auto`` splits the model over the processes of a launcher. The last four are for models behind a server:
-    ``base_url`` (empty for the default), ``concurrency`` (requests at once), ``timeout`` (seconds), and
-    ``api_key_env``, the environment variable that holds the key.
+    ``base_url`` (empty for the default), ``concurrency`` (requests at once; None: a number for that server),
+    ``timeout`` (seconds), and ``api_key_env``, the environment variable that holds the key.
     """
 
     id: str
@@ -210,7 +210,7 @@ class ModelRequest:
     chat: bool = False
     trust_remote_code: bool = False
     base_url: str = ""
-    concurrency: int = field(default=8, validator=validators.ge(1))
+    concurrency: int | None = field(default=None, validator=validators.optional(validators.ge(1)))
     timeout: float = field(default=120.0, validator=validators.gt(0))
     api_key_env: str = "OPENAI_API_KEY"
 

@@ -285,6 +285,23 @@ def test_results_are_ordered_and_concurrency_is_limited(serve, ask, say):
     assert (model.usage.requests, model.usage.prompt_tokens, model.usage.tokens) == (40, 200, 80)
 
 
+@pytest.mark.parametrize(("owner", "most"), [("vllm", 32), ("organization-owner", 8)])
+def test_concurrency_depends_on_the_server(serve, ask, say, owner, most):
+    full = threading.Event()
+
+    def answer(_n, _sent):
+        if server.now >= most:
+            full.set()
+        full.wait(5)
+        return say.completion()
+
+    server = serve(answer, listing={"data": [{"id": "m", "owned_by": owner}]})
+    model = ask(server)
+    model.greet()
+    model.generate([Generate(prompt=str(n)) for n in range(40)])
+    assert server.most == most
+
+
 def test_completions_are_saved_as_they_arrive(serve, ask, say, tmp_path):
     """A killed process loses only the requests in progress."""
     prompts = [str(n) for n in range(20)]

@@ -115,7 +115,7 @@ def open_server(url: str, name: str, how: ModelRequest, catalog: Catalog, progre
     address = url.rstrip("/")
     address = address if address.endswith(API) else address + API
     client = ModelRequest(
-        id="", base_url=address, chat=how.chat, concurrency=max(how.concurrency, REPEATED), timeout=how.timeout,
+        id="", base_url=address, chat=how.chat, concurrency=max(how.concurrency or 0, REPEATED), timeout=how.timeout,
         api_key_env=how.api_key_env,
     )  # fmt: skip
     edited = open_model(f"openai:{name}", client, catalog=catalog)

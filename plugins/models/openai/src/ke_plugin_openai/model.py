@@ -38,6 +38,8 @@ from ke_plugin_openai.workers import workers
 
 UNKNOWN = 10**9
 """Context of a model whose server does not report it. Longer prompts then raise ContextOverflow."""
+USUAL, BATCHED = 8, 32  # concurrent requests; the second measured with vLLM (benchmarks/RESULTS.md)
+BATCHING = frozenset({"vllm", "sglang"})  # owners of models, in the servers' lists, that decode many requests together
 LENGTHS = ("max_model_len", "context_length", "context_window", "max_context_length")
 DOWN = 3  # consecutive failed requests after which the rest of the list is not sent
 T = TypeVar("T", bound=Generated | Scored)
@@ -65,13 +67,14 @@ class Breaker:
 class ApiModel:
     """The model called ``name`` at ``client.url``; ``chat``: through its chat endpoint.
 
-    ``context`` is in tokens. ``usage`` counts the requests of this process.
+    ``concurrency``: number of requests at once; None: ``USUAL``, or ``BATCHED`` after ``greet``. ``context`` is in
+    tokens. ``usage`` counts the requests of this process.
     """
 
     id: str
     name: str
     client: ApiClient = field(repr=False)
-    concurrency: int
+    concurrency: int | None = None
     chat: bool = False
     context: int = UNKNOWN
     _limit: str = "max_tokens"
@@ -82,7 +85,7 @@ class ApiModel:
         """Create the model without sending anything. Raises ModelUnavailable for an invalid key."""
         name = f"{request.id}@{request.revision}" if request.revision else request.id  # an @ is part of a name here
         client = ApiClient.open(
-            url, key_env=request.api_key_env, timeout=request.timeout, concurrency=request.concurrency
+            url, key_env=request.api_key_env, timeout=request.timeout, concurrency=request.concurrency or BATCHED
         )
         return cls(id=f"openai:{name}", name=name, client=client, concurrency=request.concurrency, chat=request.chat)
 
@@ -129,6 +132,8 @@ class ApiModel:
         except (Transient, KEError):
             return
         own = next((one for one in listed if one.get("id") == self.name), {})
+        if self.concurrency is None and own.get("owned_by") in BATCHING:
+            self.concurrency = BATCHED
         known = [own[length] for length in LENGTHS if isinstance(own.get(length), int) and own[length] > 0]
         self.context = known[0] if known else UNKNOWN
 
@@ -179,7 +184,7 @@ class ApiModel:
         """Pass the result of each request to ``following`` as it arrives, and send what follows (``RemoteModel``)."""
         self.client.resume()
         breaker, open_, places = Breaker(), dict[Future[Completed], int](), count()
-        with workers(self.concurrency) as submit:
+        with workers(self.concurrency or USUAL) as submit:
             try:
                 while requests or open_:
                     for request in requests:
