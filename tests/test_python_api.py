@@ -228,6 +228,12 @@ def test_an_edit_outside_of_its_block_answers_nothing_and_changes_nothing(model:
     with pytest.raises(EditFailed, match="the edit is not active"):
         edited.generate("Peru is")
     assert model.model.state() == before
+    states = []
+    for _time in range(2):
+        with edited:
+            states.append(model.model.state())
+        assert model.model.state() == before
+    assert states[0] == states[1] != before
 
 
 def test_kept_weights_stay_after_the_context(model: Model) -> None:

@@ -45,16 +45,19 @@ class EditedModel(Answers):
     _method: Editor = field(init=False, repr=False, default=Factory(lambda self: self.editor.built, takes_self=True))
     _trace: Any = field(default=None, repr=False)
     _process: int = field(factory=os.getpid, repr=False)
-    _opening: AbstractContextManager[Edited] = field(factory=nullcontext, repr=False)
+    _given: tuple[tuple[SourcedEdit, ...], object] = field(default=((), None), repr=False)
+    _opened: AbstractContextManager[Edited] = field(init=False, repr=False)
 
     def __enter__(self) -> Self:
-        self._opening.__enter__()
+        opened = self.active(*self._given)
+        opened.__enter__()
+        self._opened = opened
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        return self._opening.__exit__(kind, error, trace)
+        return self._opened.__exit__(kind, error, trace)
 
     @property
     def edits(self) -> tuple[SourcedEdit, ...]:
@@ -293,6 +296,5 @@ def edit(
             raise BadConfig(f"options[{name!r}] is {value!r}: the options of {editor} are not nested", hint=FLAT)
     chosen: Any = resolve_component(installed_catalog(), "editor", editor, {spec.prefix: option_texts(given)})
     refuse_weightless(chosen.spec, model.model)
-    edited = EditedModel(model=model, editor=chosen, session=model.session(seed=seed), tracing=trace)
-    edited._opening = edited.active(batch, inputs)  # noqa: SLF001  its own
-    return edited
+    session = model.session(seed=seed)
+    return EditedModel(model=model, editor=chosen, session=session, tracing=trace, given=(batch, inputs))
