@@ -65,6 +65,15 @@ def test_an_interrupted_download_goes_on_where_it_stopped(ke, publisher, publish
     assert left(to) == [NAME]
 
 
+def test_a_server_without_ranges_begins_again(ke, publisher, published, to):
+    published(f"{publisher[0]}/breaks")
+    ke("datasets", "fetch", "toy")
+    published(f"{publisher[0]}/plain")
+    assert ke("datasets", "fetch", "toy")[0] == 0
+    assert to.read_bytes() == PUBLISHED
+    assert left(to) == [NAME]
+
+
 def test_file_with_another_checksum_is_not_kept(ke, publisher, published, to):
     published(f"{publisher[0]}/other")
     status, out, err = ke("datasets", "fetch", "toy")

@@ -101,6 +101,13 @@ def test_usage_errors_have_the_format_of_other_errors(capsys):
     assert capsys.readouterr().err == "error: missing thing\n"
 
 
+def test_an_unquoted_text_gets_the_hint_to_quote_it(capsys):
+    command = click.Command("edit", params=[click.Argument(["sentence"])])
+    assert guarded(lambda: command.main(["The", "capital"], "ke edit", standalone_mode=False)) == 2
+    hint = "hint:  a text with spaces needs quotes; ke edit --help\n"
+    assert capsys.readouterr().err == f"error: got unexpected extra argument (capital)\n{hint}"
+
+
 def test_missing_command_of_a_known_plugin_names_its_package(capsys):
     group = click.Group("ke")
     assert guarded(lambda: group.main(["edit"], "ke", standalone_mode=False)) == 2

@@ -141,12 +141,15 @@ def traits(spec: Spec[Any]) -> list[str]:
             return [f"{what}: {', '.join(names)}" for what, names in told.items() if any(names)]
         case MetricSpec():
             further = {f"table {title}": tuple(named.values()) for title, named in spec.tables.items()}
-            told = {"columns": tuple(spec.columns.values()), **further, "broken down by": spec.by}
+            told = {"aspects": tuple(spec.columns), "columns": tuple(spec.columns.values())}
+            told |= {**further, "broken down by": spec.by}
             return [f"{what}: {', '.join(names)}" for what, names in told.items() if names]
         case JudgeSpec():
-            return ["calls a model"] if spec.needs_model else []
+            labels = ", ".join(label for group in spec.labels.values() for label in group)
+            found = {"calls a model": spec.needs_model, f"labels: {labels}": bool(labels)}
+            return [trait for trait, holds in found.items() if holds]
         case ModelSpec():
-            return [f"knows {model.name}: {model.summary}" for model in spec.known()]
+            return [f"knows {m.name}: {m.summary} ({m.size_mb} MB, {m.license})" for m in spec.known()]
         case _:
             return []
 
