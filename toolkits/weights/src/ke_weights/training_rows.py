@@ -17,9 +17,7 @@ from ke_weights.tail import Tail, open_tail
 
 @frozen(kw_only=True, eq=False)
 class TrainingRows:
-    """Ids and mask [R, T] of all rows, the scored targets of the first ones, and the blocks from the trained layer on.
-
-    ``prompts``: tokens of each row's prompt, which adaptors of other edits see.
+    """Ids and mask [R, T] of all rows, their scored targets, and the blocks from the trained layer on.
 
     Complete rows are kept, because every key affects later tokens. ``tail`` is None if the whole model must run: it
     differs from the module map (norms after the MLP, capped logits), or adaptors must see whole passes.
@@ -28,14 +26,13 @@ class TrainingRows:
     modules: ModuleMap
     ids: Tensor
     mask: Tensor
-    prompts: tuple[int, ...]
     scored: ScoredTokens
     tail: Tail | None
 
     def logits(self) -> Tensor:
         """Return the logits at the scored positions, [S, V]; differentiable."""
         if self.tail is None:
-            with prompt_lengths(self.prompts):
+            with prompt_lengths(self.scored.prompts):
                 found: Tensor = forward(self.modules.module, self.ids, self.mask).logits
             return self.scored.pick(found).to(self.modules.dtype)
         return self.modules.logits(self.scored.pick(self.tail.run(self.tail.hidden)))
@@ -47,19 +44,16 @@ def training_rows(
     layer: int,
     *,
     forced: bool = True,
-    unscored: Sequence[Sequence[int]] = (),
     whole: bool = False,
 ) -> TrainingRows:
     """Read rows of (prompt ids, target ids) up to block ``layer``, the lowest trained one.
 
-    ``forced``: as for ``scored_tokens``. ``unscored``: ids of further rows, which come last. ``whole``: always run the
-    whole model.
+    ``forced``: as for ``scored_tokens``. ``whole``: always run the whole model.
     """
-    inputs = [(*prompt, *target[: -1 if forced else 0]) for prompt, target in rows] + [tuple(row) for row in unscored]
+    inputs = [(*prompt, *target[: -1 if forced else 0]) for prompt, target in rows]
     ids, mask = padded(inputs, modules.device)
     tail = None
     if not (whole or modules.obstacle):
         tail = open_tail(modules, [SubjectTokens(row, 0) for row in inputs], layer - 1)
     scored = scored_tokens(rows, modules.device, forced=forced)
-    prompts = (*scored.prompts, *map(len, unscored))
-    return TrainingRows(modules=modules, ids=ids, mask=mask, prompts=prompts, scored=scored, tail=tail)
+    return TrainingRows(modules=modules, ids=ids, mask=mask, scored=scored, tail=tail)

@@ -1,8 +1,8 @@
 """Train a side memory on one edit (WISE section 2.3), outside the model: its weights are read, never written.
 
-Rows are the request after several left contexts, and an unrelated text. While a memory is trained, every row uses it.
-SGD changes the entries that the mask M of the current shard selects (equation 9), and no entry moves away from W by
-more than ``clamp``:
+Rows are the request after several left contexts. While a memory is trained, every row uses it. An unrelated text is
+only scored: the input of W does not depend on W', so it is computed once per edit. SGD changes the entries that the
+mask M of the current shard selects (equation 9), and no entry moves away from W by more than ``clamp``:
 
     D <- clamp(D - lr M * (g + weight_decay W'), -clamp, clamp),    D = W' - W,  g = dL/dW'
 
@@ -25,6 +25,7 @@ from ke_weights.plugin import (
     Hooks,
     ModuleMap,
     TrainingRows,
+    forward,
     frozen_module,
     map_orientation,
     prompt_lengths,
@@ -71,12 +72,15 @@ class Place:
 
 @frozen(kw_only=True, eq=False)
 class EditRows:
-    """The rows of an edit, the unrelated text last. ``tokens`` [R + 1, T]: positions of the routing score."""
+    """The rows of an edit, and the unrelated text. ``tokens`` [R, T]: positions of the routing score.
+
+    ``unrelated``: input [1, U, in] and output [1, U, out] of W at the unrelated text.
+    """
 
     rows: TrainingRows = field(repr=False)
-    prompts: tuple[int, ...]
     tokens: Tensor
     target: int
+    unrelated: tuple[Tensor, Tensor] = field(repr=False)
 
 
 @frozen(kw_only=True, eq=False)
@@ -103,13 +107,22 @@ def edit_rows(
 
     The score is over prompts, or, as released, over prompts and target. ``whole``: run the whole model in each step.
     """
-    rows = training_rows(
-        place.modules, [(prompt, target) for prompt in prompts], place.layer, unscored=[unrelated], whole=whole
-    )
-    lengths = (*map(len, prompts), len(unrelated))
-    prompt = torch.arange(rows.ids.shape[1]) < torch.tensor(lengths)[:, None]
+    rows = training_rows(place.modules, [(prompt, target) for prompt in prompts], place.layer, whole=whole)
+    prompt = torch.arange(rows.ids.shape[1]) < torch.tensor(rows.scored.prompts)[:, None]
     tokens = (rows.mask != 0) if released else prompt.to(rows.mask.device)
-    return EditRows(rows=rows, prompts=lengths, tokens=tokens, target=len(target))
+    return EditRows(rows=rows, tokens=tokens, target=len(target), unrelated=_call_of(place, unrelated))
+
+
+def _call_of(place: Place, text: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Return the input [1, U, in] and the output [1, U, out] of W at a text of U token ids."""
+    seen: list[Tensor] = []
+    ids = torch.tensor([text], device=place.modules.device)
+    with frozen_module(place.modules.module), prompt_lengths([len(text)]), Hooks() as hooks:
+        hooks.add(place.module, lambda _module, args, output: seen.extend((args[0], output)))
+        hooks.stop_after(place.module)
+        forward(place.modules.module, ids, torch.ones_like(ids))
+    inputs, output = seen
+    return inputs.reshape(*ids.shape, -1), output.reshape(*ids.shape, -1)  # some families flatten the batch
 
 
 def learn(
@@ -122,7 +135,7 @@ def learn(
     difference = start.clone()
     base = place.matrix.to(difference.dtype)
     losses: list[float] = []
-    with frozen_module(place.modules.module), prompt_lengths(rows.prompts):
+    with frozen_module(place.modules.module):
         while len(losses) < settings.steps and not _stops(losses):
             with torch.enable_grad():
                 difference.requires_grad_()
@@ -161,19 +174,21 @@ def _stops(losses: Sequence[float]) -> bool:
 def _evaluate(
     place: Place, rows: EditRows, difference: Tensor, settings: TrainingSettings
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the loss, a_in of each row with the edit, and a_out [1], with D as ``difference``."""
+    """Return the loss, a_in of each row, and a_out [1], with D as ``difference``."""
     with _forced(place, rows, difference, settings.activation) as scores:
-        logits = rows.rows.logits()
-    (score,) = scores
-    nll = rows.rows.scored.nll(logits)
-    inside, outside = score[:-1].to(nll.device), score[-1:].to(nll.device)
+        nll = rows.rows.scored.nll(rows.rows.logits())
+    inputs, output = rows.unrelated
+    moved = side_difference(inputs, difference, place.bias)
+    tokens = torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
+    outside = routing_score(output, moved, tokens, settings.activation).to(nll.device)
+    (inside,) = (score.to(nll.device) for score in scores)
     loss = wise_loss(nll, inside, outside, settings.margins, tokens=rows.target, released=settings.released)
     return loss, inside, outside
 
 
 @uninterruptible_context
 def _forced(place: Place, rows: EditRows, difference: Tensor, activation: str) -> Iterator[list[Tensor]]:
-    """Use the side memory in every row while the block runs. Yield a list that gets the routing scores [R + 1]."""
+    """Use the side memory in every row while the block runs. Yield a list that gets the routing scores [R]."""
     scores: list[Tensor] = []
     shape = (*rows.tokens.shape, -1)  # some families flatten the batch before an MLP
 
