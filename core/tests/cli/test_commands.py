@@ -192,7 +192,7 @@ def test_judge_and_score_need_no_model(ke, evaluated, monkeypatch):
     monkeypatch.setattr(EchoModel, "__init__", None)
     status, out, err = ke("judge", "done", "--judge", "exact")
     assert (status, "ke report done --full" in out) == (0, True)
-    assert "0 lines of judgments written" in err
+    assert "every answer was judged already" in err
     (evaluated / "scores.json").unlink()
     status, out, _err = ke("score", "done", "--metric", "accuracy")
     assert (status, "50 (0-100)" in out) == (0, True)

@@ -112,6 +112,7 @@ def test_batch_all_is_one_group(ke, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error", "hint"),
     [
+        (["--dataset", "my.json"], "no dataset called 'my.json'", "--dataset cases -o cases.file=my.json"),
         (["--editor", "sayr"], "no editor called 'sayr'", "did you mean 'sayer'?"),
         (["--dataset", "mquake-cf-3k"], "no dataset called 'mquake-cf-3k'", "pip install ke-plugin-mquake"),
         (["--judge", "exacd"], "no judge called 'exacd'", "did you mean 'exact'?"),

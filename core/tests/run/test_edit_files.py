@@ -154,6 +154,12 @@ def test_a_file_without_edits_is_refused(tmp_path, content):
         read_edits(tmp_path / "e.jsonl")
 
 
+def test_a_toml_file_is_refused_with_the_command_that_reads_it(tmp_path):
+    with pytest.raises(BadData, match="is no edit file") as caught:
+        read_edits(tmp_path / "facts.TOML")
+    assert "ke apply" in caught.value.hint
+
+
 @pytest.mark.parametrize(("content", "words"), [("{", "is cut off"), ("3\n", "not a JSON object"), ("[1]", "record 1")])
 def test_errors_name_lines_that_are_not_json(tmp_path, content, words):
     (tmp_path / "e.jsonl").write_text(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from attrs import field, frozen
@@ -107,6 +108,8 @@ class Catalog:
         elsewhere = {entry.name: entry.distribution for entry in directory_entries(kind)}
         if name in elsewhere:
             return f"pip install {elsewhere[name]}"
+        if kind == "dataset" and Path(name).suffix in (".json", ".jsonl", ".csv"):
+            return f"for a file of your own: --dataset cases -o cases.file={name}"
         if "," in name:
             return f"repeat the option for each: {' '.join(f'--{kind} {one.strip()}' for one in name.split(','))}"
         for near in get_close_matches(name, [*self.registrations[kind], *elsewhere], n=1, cutoff=0.6):

@@ -110,7 +110,10 @@ def _plain(value: Any) -> Any:
 
 def read_rows(path: Path) -> Iterator[tuple[Mapping[str, Any], SourceLine]]:
     """Yield the records of an edit file, without the header of a state file. Raises BadData."""
-    found = _csv(path) if path.suffix.lower() == ".csv" else read_lines(path)
+    suffix = path.suffix.lower()
+    if suffix == ".toml":
+        raise BadData(f"{path} is no edit file", hint="JSON lines or CSV; `ke apply` reads a TOML file of facts")
+    found = _csv(path) if suffix == ".csv" else read_lines(path)
     return ((raw, place) for raw, place in found if STATE_FIELD not in raw)
 
 

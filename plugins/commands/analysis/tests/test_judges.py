@@ -173,7 +173,7 @@ def test_the_judge_gets_the_facts_of_the_case(ke, asking, evaluated):
 def test_judging_again_sends_nothing_unless_the_model_differs(ke, asking, evaluated):
     ke("judge", "done", "--judge", "asker", *FAIR)
     before = len(asking.asked)
-    assert "0 lines of judgments written" in ke("judge", "done", "--judge", "asker", *FAIR)[2]
+    assert "every answer was judged already" in ke("judge", "done", "--judge", "asker", *FAIR)[2]
     assert len(asking.asked) == before
     ke("judge", "done", "--judge", "asker", "--judge-model", "scripted:gruff")
     assert json.loads((evaluated / "scores.json").read_text())["judge"]["model"]["id"] == "gruff"

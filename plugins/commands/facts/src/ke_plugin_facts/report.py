@@ -61,9 +61,9 @@ def _counts(plan: ModelPlan) -> str:
 
 def version_line(lock: Lock) -> str:
     """Return one line about a version."""
-    count = count_noun(len(lock.edited), "edit")
+    count = f"{count_noun(len(lock.edited), 'edit')} by {lock.editor.name}" if lock.edited else "no edits"
     what = f"rollback to {lock.restores}, {count}" if lock.action == "rollback" else count
-    return f"version {lock.version}, {what} by {lock.editor.name}, weights {lock.weights[:12]}, {lock.created}"
+    return f"version {lock.version}, {what}, weights {lock.weights[:12]}, {lock.created}"
 
 
 def apply_report(applied: Applied | None, folder: ManagedFolder) -> Iterator[RenderableType]:

@@ -91,7 +91,7 @@ def command(
         asking = judge_model(given, shown)
         opened = open_judge(chosen, app.catalog, asking)
         written = judge_run(folder, known.cases, opened, spent=announced(folder, known, opened, asking))
-    err().print(f"{count_noun(written, 'line')} of judgments written")
+    err().print(f"{count_noun(written, 'line')} of judgments written" if written else "every answer was judged already")
     say_spent(asking)
     score_folder(folder, app.catalog, judge=judge, metrics=metrics, known=known)
     print_report(app, [load_report(folder, app.catalog)], [folder.path], as_json=as_json)
