@@ -64,7 +64,9 @@ class PlainLayers:
         return made
 
 
-@pytest.mark.parametrize(("family", "dtype", "most"), [("gpt2", "float64", 1e-8), ("llama", "float32", 1e-4)])
+@pytest.mark.parametrize(
+    ("family", "dtype", "most"), [("gpt2", "float64", 1e-8), ("gpt2", "float32", 1e-5), ("llama", "float32", 1e-5)]
+)
 def test_updates_equal_the_published_form(family: Any, dtype: str, most: float, tmp_path: Path) -> None:
     model = tiny_model(family, dtype=dtype)
     plain = ReferenceModel(model, family)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from attrs import evolve
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from ke_core.plugin import BadConfig, Edit, Score
 from ke_plugin_hf.testing import Family, tiny_model
@@ -21,6 +24,7 @@ from ke_weights.answer_states import answer_states
 from ke_weights.optimize import TargetSettings
 from ke_weights.plugin import module_map, rewrite
 from ke_weights.testing.reference_answers import ANSWER_LIMITS, LONG, LONG_EDITS, SMALL_ANSWERS, ReferenceAnswers
+from ke_weights.testing.reference_edits import off
 from ke_weights.testing.weights import changes, weights_of
 
 SMALL = UnkeConfig(**SMALL_ANSWERS)
@@ -45,6 +49,40 @@ def test_updates_equal_the_reference(family: Family, dtype: str, most: float, tm
     for name, change in expected.items():
         base = 0 if dtype == "float64" else before[name]
         assert float((ours[name] - change).norm() / (base + change).norm()) < most
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_states_and_first_gradients_equal_the_reference_in_float32(family: Family, tmp_path: Path) -> None:
+    """AdamW's first step is the sign of the gradient, so rounding of small gradients changes whole steps."""
+    model = tiny_model(family)
+    plain = ReferenceAnswers(model)
+    targets = {name: SMALL_ANSWERS[name] for name in ("layer", "steps", "lr", "weight_decay", "clamp")}
+    found = answer_states(
+        make_session(model, root=tmp_path), module_map(model.module), [rewrite(edit) for edit in LONG_EDITS],
+        TargetSettings(**targets, kl=0.0), ending=[model.tokenizer.eos_token_id],
+    )  # fmt: skip
+    for edit, states in zip(LONG_EDITS, found, strict=True):
+        assert off(states.z, torch.stack(plain.answer(edit).z)) < 1e-5
+    with first_gradients() as expected:
+        plain.train(LONG_EDITS, plain.kept_rows(0, LONG_EDITS))
+    with first_gradients() as ours:
+        made(model, tmp_path)
+    assert ours
+    for one, other in zip(ours, expected, strict=True):
+        assert off(one, other) < 1e-5
+
+
+@contextmanager
+def first_gradients() -> Iterator[list[Tensor]]:
+    """Yield a list that gets the gradient of each parameter in the first step of AdamW."""
+    seen: list[Tensor] = []
+
+    def record(optimizer: Any, _args: Any, _options: Any) -> None:
+        if isinstance(optimizer, torch.optim.AdamW) and not seen:
+            seen.extend(value.grad.clone() for group in optimizer.param_groups for value in group["params"])
+
+    with register_optimizer_step_pre_hook(record):
+        yield seen
 
 
 def test_padding_counts_in_the_profile_paper(tmp_path: Path) -> None:

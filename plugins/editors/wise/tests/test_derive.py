@@ -20,9 +20,10 @@ def test_other_model_gets_margins_by_the_size_of_its_hidden_state() -> None:
     facts = evolve(facts_of("llama", 30, 576, 1536), scale=lambda layer: {25: 22.0}[layer])
     found = {name: setting.value for name, setting in derive(WiseConfig(), facts).items()}
     assert found == {
-        "module": "down:25", "alpha": 20.0, "beta": 79.0, "gamma": 40.0, "steps": 70, "lr": 1.0, "act_ratio": 0.88,
-        "score": "output",
+        "module": "down:25", "alpha": 20.0, "beta": 79.0, "gamma": 40.0, "margin_weight": 0.25,
+        "steps": 70, "lr": 1.0, "act_ratio": 0.88, "score": "output",
     }  # fmt: skip
+    assert derive(WiseConfig(beta=40.0), facts)["margin_weight"].value == 0.5
 
 
 def test_paper_profile_has_the_released_score() -> None:

@@ -24,7 +24,9 @@ from ke_testing.fakes import make_session
 from ke_weights.plugin import default_dtype, map_orientation, read_corpus, rewrite, target_ids
 from ke_weights.testing.stateful import expect_room_for_chat_format, expect_saved_seed
 
-SMALL = WiseConfig(module="down:2", steps=4, lr=2.0, alpha=1.0, beta=4.0, gamma=2.0, act_ratio=0.8, contexts=0)
+SMALL = WiseConfig(
+    module="down:2", steps=4, lr=2.0, alpha=1.0, beta=4.0, gamma=2.0, margin_weight=0.5, act_ratio=0.8, contexts=0
+)
 EDITS = (MOVE_TOWER, MOVE_GATE)
 NAMES = {
     "llama": "model.layers.2.mlp.down_proj",
@@ -80,7 +82,7 @@ class PlainWise:
         other = self.model.encode(unrelated(read_corpus().documents, seed_of(self.seed, "unrelated", number)))
         _logits, outside = self.row(other, len(other), side)
         margins = (outside - c.alpha, c.beta - inside, c.gamma - (inside - outside))
-        return nll + sum(torch.relu(term) for term in margins), inside
+        return nll + 0.5 * sum(torch.relu(term) for term in margins), inside
 
     def learn(self, edit: Edit, number: int) -> None:
         """Equation 9, with weight decay."""
@@ -95,7 +97,7 @@ class PlainWise:
             if self.released:
                 self.side = self.side - c.lr * (side.grad * mask + c.weight_decay * self.side)
             else:
-                self.side = self.side - c.lr * mask * (side.grad + c.weight_decay * self.side)
+                self.side = self.side - c.lr * mask * (side.grad + c.weight_decay * (self.side - self.main))
             self.side = torch.maximum(torch.minimum(self.side, self.main + c.clamp), self.main - c.clamp)
         self.scores.append(float(self.loss(edit, number, self.side)[1].detach()))
 
@@ -137,7 +139,8 @@ def test_left_contexts_are_rows_of_the_loss(tmp_path: Path) -> None:
 
 
 def settings(**changes: Any) -> TrainingSettings:
-    usual = {"steps": 1, "lr": 0.5, "margins": Margins(alpha=1, beta=4, gamma=2), "weight_decay": 0.1, "clamp": 10.0}
+    margins = Margins(alpha=1, beta=4, gamma=2, weight=1)
+    usual = {"steps": 1, "lr": 0.5, "margins": margins, "weight_decay": 0.1, "clamp": 10.0}
     return TrainingSettings(**(usual | {"activation": "", "released": False} | changes))
 
 
@@ -150,7 +153,7 @@ def test_entries_outside_the_mask_do_not_change() -> None:
     mask = noise > 0
     after = masked_step(difference, gradient, base, mask, settings())
     assert torch.equal(after[~mask], difference[~mask])
-    torch.testing.assert_close(after[mask], (difference - 0.5 * (gradient + 0.1 * (base + difference)))[mask])
+    torch.testing.assert_close(after[mask], (difference - 0.5 * (gradient + 0.1 * difference))[mask])
 
 
 def test_released_weight_decay_shrinks_all_entries() -> None:
@@ -172,12 +175,13 @@ def test_no_entry_exceeds_the_clamp() -> None:
 @pytest.mark.parametrize("released", [False, True])
 def test_loss_equals_its_terms(*, released: bool) -> None:
     nll, inside = [2.0, 4.0], [3.0, 5.0]
-    margins = Margins(alpha=0.5, beta=4.0, gamma=3.0)
+    margins = Margins(alpha=0.5, beta=4.0, gamma=3.0, weight=0.5)
     found = wise_loss(
         torch.tensor(nll), torch.tensor(inside), torch.tensor([1.5]), margins, tokens=3, released=released
     )
     # a_out - alpha = 1; beta - a_in = 1, -1; gamma - (a_in - a_out) = 1.5, -0.5
-    assert float(found) == pytest.approx(3.0 * 3 / 4 + 1 + 1 + 1.5 if released else 3.0 + 1 + 0.5 + 0.75)
+    expected = 3.0 * 3 / 4 + 0.5 * (1 + 1 + 1.5) if released else 3.0 + 0.5 * (1 + 0.5 + 0.75)
+    assert float(found) == pytest.approx(expected)
 
 
 def test_margins_that_hold_add_nothing() -> None:

@@ -112,7 +112,7 @@ def train_block(
             for _step in range(how.steps):
                 losses = _losses(rows, edits)
                 before = before or tuple(losses.tolist())
-                loss = (losses * (lengths / lengths.sum()).to(losses)).sum()
+                loss = (losses * lengths.to(losses)).sum() / lengths.sum()
                 if float(loss.detach()) < how.stop_loss:
                     break
                 adam.zero_grad()

@@ -42,6 +42,7 @@ class WiseConfig:
     alpha: float | None = derived("maximum routing score of an unrelated text in training", not_negative)
     beta: float | None = derived("minimum routing score of an edit in training", not_negative)
     gamma: float | None = derived("minimum difference of the two scores in training", not_negative)
+    margin_weight: float | None = derived("weight of the three margin terms in the loss", not_negative)
     act_ratio: float | None = derived("threshold of the router, relative to the smallest score of an edit", positive)
     score: Literal["output", "activation"] | None = derived(
         "what the routing score compares: output = the outputs of the matrices (equation 4 of the paper); activation = "
@@ -74,7 +75,7 @@ class WiseConfig:
 
 
 def _published(source: str, module: str, *, also: str = "", **values: float) -> Published:
-    usual = {"steps": 70, "lr": 1.0, "alpha": 5.0, "beta": 20.0, "gamma": 10.0, "act_ratio": 0.88}
+    usual = {"steps": 70, "lr": 1.0, "alpha": 5.0, "beta": 20.0, "gamma": 10.0, "margin_weight": 1.0, "act_ratio": 0.88}
     return Published(f"{source} by EasyEdit", {"module": module} | usual | values | {"score": "activation"}, also)
 
 
@@ -112,29 +113,35 @@ def derive(config: WiseConfig, facts: ModelFacts) -> dict[str, Setting]:
     }
     if config.profile == "paper" and config.score is None:
         usual["score"] = Setting("activation", "released code")
-    margins = _scaled(facts, module["module"].value) if published is None else _margins(published)
+    margins = _scaled(config, facts, module["module"].value) if published is None else _margins(published)
     return module | resolve_hyperparameters(config, published, margins | usual)
 
 
+MARGINS = ("alpha", "beta", "gamma", "margin_weight")
+
+
 def _margins(published: Published) -> dict[str, Setting]:
-    return {name: Setting(published.values[name], published.reason) for name in ("alpha", "beta", "gamma")}
+    return {name: Setting(published.values[name], published.reason) for name in MARGINS}
 
 
 BETA, ALPHA, GAMMA = 0.15, 1 / 4, 1 / 2
 """Beta relative to the norm of the hidden state, measured on SmolLM2-135M (README); alpha and gamma relative to beta,
 as published for most models."""
+PUBLISHED_BETA = 20.0
 
 
-def _scaled(facts: ModelFacts, module: str) -> dict[str, Setting]:
-    """Return margins for the scale of the hidden states."""
+def _scaled(config: WiseConfig, facts: ModelFacts, module: str) -> dict[str, Setting]:
+    """Return margins for the scale of the hidden states, and their weight."""
     layer = min(MapRange.of(module).last, facts.shape.blocks - 1)  # a missing layer is refused later
     size = facts.scale(layer)
     beta = BETA * size * facts.shape.hidden**0.5
+    weight = float(f"{PUBLISHED_BETA / (config.beta or beta):.2g}")
     why = f"the norm of the hidden state at layer {layer}, whose root mean square is {size}"
     return {
         "alpha": Setting(float(f"{ALPHA * beta:.2g}"), f"{ALPHA * BETA:.1%} of {why}"),
         "beta": Setting(float(f"{beta:.2g}"), f"{BETA:.0%} of {why}"),
         "gamma": Setting(float(f"{GAMMA * beta:.2g}"), f"{GAMMA * BETA:.1%} of {why}"),
+        "margin_weight": Setting(weight, f"{PUBLISHED_BETA:.0f} / beta: margin terms as large as in published models"),
     }
 
 

@@ -54,7 +54,9 @@ def resolve(config: WiseConfig, session: Session[OpenModel]) -> ResolvedWise:
         training=TrainingSettings(
             steps=chosen["steps"],
             lr=chosen["lr"],
-            margins=Margins(alpha=chosen["alpha"], beta=chosen["beta"], gamma=chosen["gamma"]),
+            margins=Margins(
+                alpha=chosen["alpha"], beta=chosen["beta"], gamma=chosen["gamma"], weight=chosen["margin_weight"]
+            ),
             weight_decay=config.weight_decay,
             clamp=config.clamp,
             activation=_activation(modules) if chosen["score"] == "activation" else "",

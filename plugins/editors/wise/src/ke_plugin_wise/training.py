@@ -4,9 +4,9 @@ Rows are the request after several left contexts. While a memory is trained, eve
 only scored: the input of W does not depend on W', so it is computed once per edit. SGD changes the entries that the
 mask M of the current shard selects (equation 9), and no entry moves away from W by more than ``clamp``:
 
-    D <- clamp(D - lr M * (g + weight_decay W'), -clamp, clamp),    D = W' - W,  g = dL/dW'
+    D <- clamp(D - lr M * (g + weight_decay D), -clamp, clamp),    D = W' - W,  g = dL/dW'
 
-As released, the mask is applied to g only, so weight decay shrinks all of W'.
+As released, W' decays instead of D, in all entries: over many edits, the side memory loses a part of W.
 """
 
 from __future__ import annotations
@@ -156,8 +156,10 @@ def learn(
 
 def masked_step(difference: Tensor, gradient: Tensor, base: Tensor, mask: Tensor, settings: TrainingSettings) -> Tensor:
     """Return D after one step of SGD and the clamp, for the gradient by W' and ``base``, W. All [out, in]."""
-    decay = (base + difference) * settings.weight_decay
-    step = torch.where(mask, gradient, 0) + decay if settings.released else torch.where(mask, gradient + decay, 0)
+    if settings.released:
+        step = torch.where(mask, gradient, 0) + settings.weight_decay * (base + difference)
+    else:
+        step = torch.where(mask, gradient + settings.weight_decay * difference, 0)
     return (difference - settings.lr * step).clamp(-settings.clamp, settings.clamp)
 
 
