@@ -266,11 +266,17 @@ def without_gradients(*args: Any) -> Any:
     return evolve(made, gradients={name: one * float("nan") for name, one in made.gradients.items()})
 
 
-def test_released_variance_of_one_token_is_rejected(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [({"profile": "paper"}, "released variance is NaN"), ({"modules": ("up:2",)}, "features equal their mean")],
+)
+def test_features_of_one_token_without_variance_are_rejected(
+    changes: dict[str, Any], match: str, tmp_path: Path
+) -> None:
     assert MOVE_TOWER.after is not None
     entity = evolve(MOVE_TOWER.after.objects[0], label="the")
     edit = evolve(MOVE_TOWER, after=evolve(MOVE_TOWER.after, objects=(entity,)))
     session = make_session(tiny_model("llama"), root=tmp_path)
-    paper = UltraEdit(evolve(CONFIG, profile="paper"))
-    with pytest.raises(EditFailed, match="one answer token"), paper.edit(session, [edit]):
+    editor = UltraEdit(evolve(CONFIG, **changes))
+    with pytest.raises(EditFailed, match=match), editor.edit(session, [edit]):
         pass

@@ -69,6 +69,11 @@ def make_turn(model: OpenModel, rewrites: Sequence[Rewrite], before: Statistics,
     updates: dict[str, Delta] = {}
     for name, parts in seen.items():
         features = Features.together(parts)
+        if statistics[features.shape].count == 1:
+            raise EditFailed(
+                f"edit {rewrites[0].id!r} is the first one and has one answer token, so its features equal their mean",
+                hint="make more edits at once, or change several linear maps of the same shape",
+            )
         updates[name] = shift(features, values(features, statistics[features.shape], settings.eta))
     return EditTurn(statistics=statistics, updates=updates, losses=tuple(losses))
 
