@@ -151,7 +151,7 @@ def tensors(*seeds: int) -> list[Tensor]:
 def test_entries_outside_the_mask_do_not_change() -> None:
     difference, gradient, base, noise = tensors(0, 1, 2, 3)
     mask = noise > 0
-    after = masked_step(difference, gradient, base, mask, settings())
+    after = masked_step(difference.clone(), gradient.clone(), base, mask, settings())
     assert torch.equal(after[~mask], difference[~mask])
     torch.testing.assert_close(after[mask], (difference - 0.5 * (gradient + 0.1 * difference))[mask])
 
@@ -161,7 +161,7 @@ def test_released_weight_decay_shrinks_all_entries() -> None:
     difference, nowhere = torch.zeros_like(base), torch.zeros_like(base, dtype=torch.bool)
     for _ in range(70):
         difference = masked_step(
-            difference, gradient, base, nowhere, settings(lr=1.0, weight_decay=1e-5, released=True)
+            difference, gradient.clone(), base, nowhere, settings(lr=1.0, weight_decay=1e-5, released=True)
         )
     torch.testing.assert_close(base + difference, base * (1 - 1e-5) ** 70, rtol=1e-6, atol=1e-7)
 

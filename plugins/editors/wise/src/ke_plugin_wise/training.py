@@ -155,12 +155,15 @@ def learn(
 
 
 def masked_step(difference: Tensor, gradient: Tensor, base: Tensor, mask: Tensor, settings: TrainingSettings) -> Tensor:
-    """Return D after one step of SGD and the clamp, for the gradient by W' and ``base``, W. All [out, in]."""
+    """Return D after one step of SGD and the clamp, for the gradient by W' and ``base``, W. All [out, in].
+
+    Overwrites ``difference`` and ``gradient``: with few rows, new matrices would cost as much as the forward pass.
+    """
     if settings.released:
-        step = torch.where(mask, gradient, 0) + settings.weight_decay * (base + difference)
+        step = gradient.mul_(mask).add_(base + difference, alpha=settings.weight_decay)
     else:
-        step = torch.where(mask, gradient + settings.weight_decay * difference, 0)
-    return (difference - settings.lr * step).clamp(-settings.clamp, settings.clamp)
+        step = gradient.add_(difference, alpha=settings.weight_decay).mul_(mask)
+    return difference.sub_(step, alpha=settings.lr).clamp_(-settings.clamp, settings.clamp)
 
 
 def shard_mask(shape: Sequence[int], ratio: float, seed: int, device: torch.device) -> Tensor:
