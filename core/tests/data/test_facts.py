@@ -144,6 +144,26 @@ def test_target_follows_its_prompt_after_a_space_or_line_break() -> None:
     assert continued("เมืองหลวงของฝรั่งเศสคือ", "ปารีส") == "ปารีส"
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "他出生于哪一年\uff1f",
+        "それは何ですか\uff1f",
+        "คืออะไร",
+        "谁写了?",
+        "谁领导iPhone\uff1a",
+        "这本书是",
+        "这本书是\u201c",
+    ],
+)
+def test_no_space_joins_digits_marks_and_mixed_names_to_a_script_without_spaces(prompt: str) -> None:
+    for target in ("1912年", "1912", "《X档案》", "《Hamlet》", "\u201cHamlet\u201d", "(Paris)", "X档案", "DNA聚合酶"):
+        assert continued(prompt, target) == target
+    assert continued("The year was", "1912年") == " 1912年"
+    for target in ("Paris", "Ångström", "서울"):
+        assert continued(prompt, target) == f" {target}"
+
+
 SHORT = Prompt(text="Q: Who?\nA:", decoding=Decoding(max_tokens=32, stop=("\n", "\nQ:")))
 
 

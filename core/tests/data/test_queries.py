@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ke_core.spec.codec import from_json, to_json
-from ke_core.spec.facts import Entity
+from ke_core.spec.facts import Entity, continued
 from ke_core.spec.observed import observed
 from ke_core.spec.queries import Case, Gold, Probe, Query
 from ke_core.spec.requests import Likelihood, Score
@@ -52,6 +52,35 @@ def test_continuation_begins_with_one_space_unless_it_is_a_whole_text() -> None:
     whole = query(texts=("",), continuations=("Rome was not built in a day.\nNor was Oslo.",))
     assert whole.is_whole_text
     assert not query(texts=("",), contexts=("a",), continuations=(" b",)).is_whole_text
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "The capital is", "Who wrote it?", "The title is \u201c", "A list:\n", "Q: 谁写了这本书\uff1f\nA:",
+        "Q: 谁写了?\nA:\n", "谁写了这本书\uff1f", "书名\uff1a", "谁领导iPhone\uff1f",
+        "この本を書いたのは誰ですか\uff1f", "著者は", "เมืองหลวงของฝรั่งเศสคือ",
+    ],
+)  # fmt: skip
+def test_every_output_of_continued_is_a_continuation(prompt) -> None:
+    targets = (
+        "Paris", "Ångström", "one\ntwo", "1912", "1912年", "《红楼梦》", "《X档案》", "X档案", "\u201cHamlet\u201d",
+        "(Paris)", "[1]", "-5", "「雪国」", "カフカ", "ปารีส", "(ปารีส)", "서울",
+    )  # fmt: skip
+    made = tuple(continued(prompt, target) for target in targets)
+    assert query(texts=(prompt,), continuations=made).continuations == made
+    assert query(texts=("It is in",), contexts=(prompt,) * len(made), continuations=made).continuations == made
+
+
+def test_continuation_without_a_space_is_refused_after_another_prompt() -> None:
+    for text in ("1912", "《红楼梦》", "Rome", ""):
+        with pytest.raises(ValueError, match="exactly one space"):
+            query(continuations=(text,))
+    for text in ("Rome", "\n", ""):
+        with pytest.raises(ValueError, match="exactly one space"):
+            query(texts=("谁写了这本书\uff1f",), continuations=(text,))
+    with pytest.raises(ValueError, match="exactly one space"):
+        query(contexts=("A list:\n", "It is in"), continuations=("Rome", "Rome"))
 
 
 def test_each_continuation_has_one_context() -> None:

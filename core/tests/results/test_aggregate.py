@@ -23,11 +23,9 @@ class Given:
         return next(self._values)
 
 
-def scores(values, *, by=(), batches=None, controls=(), measures=None):
+def scores(values, *, by=(), batches=None, controls=(), **more):
     """Scores of one case for each list of values; each is a batch of its own unless ``batches`` says otherwise."""
-    spec = MetricSpec(
-        name="m", summary="s", config=ToyConfig, build=lambda _config: None, by=by, measures=measures or {}
-    )
+    spec = MetricSpec(name="m", summary="s", config=ToyConfig, build=lambda _config: None, by=by, **more)
     records = [
         CaseRecord(case=CASE, batch=(batches or {}).get(name, name), edited=name not in controls) for name in values
     ]
@@ -122,6 +120,17 @@ def test_intervals_depend_only_on_the_seed():
 def test_fractions_of_0_and_1_have_the_exact_interval(value, ends):
     (score,) = scores({str(n): one(value, unit=str(n)) for n in range(6)})  # 0.025 ** (1 / 6) is 0.540742
     assert (score.interval.low, score.interval.high, score.interval.level) == (*ends, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("value", "ends"), [(-1.0, (-1.0, -0.081484)), (0.0, (-0.459258, 0.459258)), (1.0, (0.081484, 1.0))]
+)
+def test_the_exact_interval_of_differences_extends_in_both_directions(value, ends):
+    """At most 0.459258 of the units differ, and each of them by at most 2."""
+    (score,) = scores({str(n): one(value, unit=str(n)) for n in range(6)}, signed=frozenset({"a"}))
+    assert (score.interval.low, score.interval.high) == ends
+    average = bootstrap_average([([value] * 6, list("abcdef"))], seed=0, share=True, signed=True)
+    assert (average.low, average.high) == ends
 
 
 def test_the_exact_interval_counts_units_and_not_observations():

@@ -6,6 +6,8 @@ from attrs import evolve
 from ke_core.results.folder import RunFolder
 from ke_core.runner.evaluate import evaluate
 from ke_core.runner.tables import UNFINISHED, case_lines, judge_of, read
+from ke_core.spec.errors import EditFailed
+from ke_core.spec.results import Value
 from ke_core.spec.runspec import Plan
 
 SAMPLE = Plan(protocol="sample", size=2)
@@ -113,6 +115,49 @@ def test_cases_that_are_not_edited_yet_are_not_in_a_forgetting_curve(fakes, tmp_
 def test_cases_asked_only_after_their_own_edit_have_no_forgetting_curve(fakes, tmp_path):
     job = fakes.make_job(3, plan=Plan(size=1, sequential=True, eval_every=1, eval_set="new"))
     assert after(evaluate(job, RunFolder.create(tmp_path, job.spec)).scores, "edits made since") == {}
+
+
+class LastStep:
+    """A metric of the model: the number of the step."""
+
+    def model_values(self, record):
+        yield Value(aspect="step", value=float(record.batch.removeprefix("step-")))
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [("new", {"2": (0.5, 8), "4": (1.0, 4)}), ("seen", {"2": (0.5, 8), "4": (pytest.approx(2 / 3), 12)})],
+)
+def test_a_failed_step_has_one_row_with_the_step_before(fakes, tmp_path, of, expected):
+    """Two questions per case. With ``new``, the failed step asks other cases than the step before."""
+
+    class SecondFails(fakes.Overwrite):
+        made = 0
+
+        def edit(self, session, edits):
+            self.made += 1
+            if self.made == 2:
+                raise EditFailed("the update is larger than the weight")
+            return super().edit(session, edits)
+
+    job = fakes.make_job(6, SecondFails(), plan=Plan(size=2, sequential=True, eval_every=1, eval_set=of))
+    job = evolve(job, measures=(*job.measures, evolve(job.measures[0], metric=LastStep())))
+    scores = evaluate(job, RunFolder.create(tmp_path, job.spec)).scores
+    assert after(scores, "edits made") == expected
+    models = [
+        (score.tags["edits made"], score.value, score.n) for score in scores if score.aspect == "step" and score.tags
+    ]
+    assert models == [("2", 2.0, 1), ("4", 3.0, 1)]  # the model after the failed step
+
+
+@pytest.mark.parametrize(("size", "of"), [(1, "new"), (2, "new"), (2, "seen"), (2, "all")])
+def test_states_of_one_model_have_no_interval(fakes, tmp_path, size, of):
+    """Neither over all steps, nor of a step, nor by later edits. The unedited model's cases are independent."""
+    job = fakes.make_job(6, plan=Plan(size=size, sequential=True, eval_every=1, eval_set=of))
+    scores = evaluate(job, RunFolder.create(tmp_path, job.spec)).scores
+    edited = {(score.interval, score.note) for score in scores if score.phase == "after"}
+    assert edited == {(None, "one batch, no interval")}
+    assert all(score.interval for score in scores if score.phase == "before" and not score.tags)
 
 
 def test_an_unfinished_step_does_not_count_older_answers(fakes, tmp_path):

@@ -104,7 +104,7 @@ class Codebook(PassthroughModel):
     def _learn(self, wanted: kw.Rewrite) -> None:
         """Find the entry for ``wanted``, and train its value until the model continues the prompt with the target."""
         prompt = self.model.encode(wanted.prompt)
-        target = kw.target_ids(self.model.tokenizer, wanted.prompt, wanted.target)
+        target = kw.answer_ids(self.model, wanted.prompt, wanted.target)
         ids = torch.tensor([[*prompt, *target[:-1]]], device=self.model.device)
         goal = torch.tensor(target, device=self.model.device)
         with kw.prompt_lengths([len(prompt)]), kw.frozen_module(self.model.module):

@@ -68,19 +68,29 @@ class Population:
 
 @define(kw_only=True)
 class Values:
-    """The values of one metric, added record by record, and their scores."""
+    """The values of one metric, added record by record, and their scores.
+
+    ``sequential``: the batches are states of one model, in which edits accumulate. They are one resampling unit.
+    """
 
     metric: Metric | ModelMetric
     spec: MetricSpec
     columns: Columns
+    sequential: bool = False
 
     @classmethod
     def of(
-        cls, metric: Metric | ModelMetric, spec: MetricSpec, *, by: Sequence[str] | None = None, names: Names
+        cls,
+        metric: Metric | ModelMetric,
+        spec: MetricSpec,
+        *,
+        by: Sequence[str] | None = None,
+        names: Names,
+        sequential: bool = False,
     ) -> Values:
         """Return an empty instance. ``by``: the tags of breakdowns; by default those of the metric and of buckets."""
         kept = dict.fromkeys((PART_TAG, BUCKET, TESTED, *spec.by) if by is None else by)
-        return cls(metric=metric, spec=spec, columns=Columns(by=kept, names=names))
+        return cls(metric=metric, spec=spec, columns=Columns(by=kept, names=names), sequential=sequential)
 
     def add(self, record: CaseRecord, tags: Mapping[str, str] | None = None) -> None:
         """Add the metric's values of a case. ``tags`` replace the tags of values. Raises PluginBroken."""
@@ -110,7 +120,7 @@ class Values:
         """
         groups: dict[_Group, array[int]] = {}
         for (aspect, phase, style, word), some in self.columns.by_source(rows).items():
-            batches = shares and phase == "after" and word == "unit"
+            batches = (shares or self.sequential) and phase == "after" and word == "unit"
             unit = "batch" if batches else word
             groups[_Group(aspect=aspect, phase=phase, style=style, unit=unit, batches=batches)] = some
         for group, some in groups.items():
@@ -126,11 +136,17 @@ class Values:
             for name in sorted(found, key=lambda name: (len(name) if name.isdigit() else 0, name)):
                 yield {tag: name}, found[name]
 
-    def _score(self, group: _Group, rows: array[int], *, seed: int) -> MetricScore:
+    def _sample(self, rows: array[int], group: _Group) -> Sample:
+        """Return the values of ``rows`` that are not missing, and the resampling unit of each."""
         numbers, units = self.columns.sample(rows, batches=group.batches)
+        return numbers, [""] * len(units) if self.sequential and group.batches else units
+
+    def _score(self, group: _Group, rows: array[int], *, seed: int) -> MetricScore:
+        numbers, units = self._sample(rows, group)
         reasons = self.columns.reasons(rows)
         empty = _empty_score(self.spec, group)
-        interval = bootstrap(numbers, units, seed=seed, share=empty.measure == SHARE) if numbers else None
+        share, signed = empty.measure == SHARE, group.aspect in self.spec.signed
+        interval = bootstrap(numbers, units, seed=seed, share=share, signed=signed) if numbers else None
         return evolve(
             empty,
             value=math.fsum(numbers) / len(numbers) if numbers else None,
@@ -150,7 +166,7 @@ class Values:
                 units: dict[tuple[tuple[str, str], ...], set[str]] = {}  # also if batches are sampled
                 for group, rows in whole.items():
                     for tags, some in self._slices(rows, by) if evolve(group, aspect=aspect) == key else ():
-                        sample = self.columns.sample(some, batches=group.batches)
+                        sample = self._sample(some, group)
                         if sample[0]:
                             slices.setdefault(tuple(tags.items()), []).append(sample)
                             own = self.columns.sample(some, batches=False)[1]
@@ -195,7 +211,8 @@ def _query_tag_names(record: CaseRecord) -> dict[str, None]:
 
 def _average(spec: MetricSpec, group: _Group, samples: Sequence[Sample], *, seed: int) -> MetricScore:
     empty = _empty_score(spec, group)
-    interval = bootstrap_average(samples, seed=seed, share=empty.measure == SHARE)
+    share, signed = empty.measure == SHARE, group.aspect in spec.signed
+    interval = bootstrap_average(samples, seed=seed, share=share, signed=signed)
     parts = len(spec.averages[group.aspect])
     notes = [f"{len(samples)} of {parts} were observed"] if len(samples) < parts else []
     return evolve(

@@ -1,7 +1,8 @@
 """Confidence intervals over units that are independent of one another: the percentile bootstrap.
 
 If all values of a fraction are 0, or all are 1, all resamples are equal and the interval would have no width. The exact
-binomial interval of the units is used instead (Clopper and Pearson 1934).
+binomial interval of the units is used instead (Clopper and Pearson 1934). For fractions from -1 to 1, its bound limits
+how many units differ, in both directions.
 """
 
 from __future__ import annotations
@@ -24,28 +25,33 @@ Sample = tuple[Sequence[float], Sequence[str]]
 """Observations, and the unit of each."""
 
 
-def bootstrap(values: Sequence[float], units: Sequence[str], *, seed: int, share: bool = False) -> Interval | None:
+def bootstrap(
+    values: Sequence[float], units: Sequence[str], *, seed: int, share: bool = False, signed: bool = False
+) -> Interval | None:
     """Return a 95% interval of the mean of ``values``, or None if all have the same unit.
 
     Observations of one unit (the questions of a case, the cases of a batch) depend on one another, so
     whole units are sampled with replacement, 1,000 times, and each time the mean is taken over all
     sampled observations (cluster bootstrap: Davison and Hinkley 1997, section 3.8). The same seed gives the
     same interval. ``share``: the mean is a fraction; the interval is exact if all values are 0 or all are 1.
+    ``signed``: the fraction is from -1 to 1; the same holds if all values are -1.
     """
     names, index = np.unique(np.asarray(units, dtype=object).astype(str), return_inverse=True)
     if len(names) < 2:
         return None
     if share and _alike(values):
-        return _exact(values[0], [len(names)])
+        return _exact(values[0], [len(names)], signed=signed)
     sums = np.bincount(index, weights=np.asarray(values, dtype=np.float64)).astype(np.float64)
     return between(_means(sums, np.bincount(index).astype(np.float64), seed))
 
 
-def bootstrap_average(samples: Sequence[Sample], *, seed: int, share: bool = False) -> Interval | None:
+def bootstrap_average(
+    samples: Sequence[Sample], *, seed: int, share: bool = False, signed: bool = False
+) -> Interval | None:
     """Return a 95% interval of the unweighted mean of several means, or None if all observations have the same unit.
 
     The same units are sampled for all samples, because a unit has observations in several. Resamples that contain no
-    observation of some sample are skipped. ``share``: as in ``bootstrap``.
+    observation of some sample are skipped. ``share``, ``signed``: as in ``bootstrap``.
     """
     every = [unit for _values, units in samples for unit in units]
     names = np.unique(np.asarray(every, dtype=object).astype(str))
@@ -53,7 +59,7 @@ def bootstrap_average(samples: Sequence[Sample], *, seed: int, share: bool = Fal
         return None
     numbers = [value for values, _units in samples for value in values]
     if share and _alike(numbers):
-        return _exact(numbers[0], [len(set(units)) for _values, units in samples])
+        return _exact(numbers[0], [len(set(units)) for _values, units in samples], signed=signed)
     sums, counts = np.zeros((len(samples), len(names))), np.zeros((len(samples), len(names)))
     for row, (values, units) in enumerate(samples):
         at = np.searchsorted(names, np.asarray(units, dtype=object).astype(str))
@@ -76,18 +82,20 @@ def between(means: NDArray[np.float64]) -> Interval:
 
 
 def _alike(values: Sequence[float]) -> bool:
-    return set(values) in ({0.0}, {1.0})
+    return set(values) in ({-1.0}, {0.0}, {1.0})
 
 
-def _exact(value: float, counts: Sequence[int]) -> Interval:
-    """Return the exact interval of a mean of fractions that are all 0 or all 1. ``counts``: the units of each.
+def _exact(value: float, counts: Sequence[int], *, signed: bool) -> Interval:
+    """Return the exact interval of a mean of fractions that all equal ``value``. ``counts``: the units of each.
 
     If a fraction p of units differs, n units are equal with probability (1 - p)^n. The bound is the p for which this is
-    (1 - LEVEL) / 2. If a mean of fractions exceeds the mean of their bounds, some fraction exceeds its own bound.
+    (1 - LEVEL) / 2. If a mean of fractions exceeds the mean of their bounds, some fraction exceeds its own bound. The
+    units that differ have at least the lowest value, 0 (``signed``: -1), and at most 1.
     """
     far = round(fmean(1 - ((1 - LEVEL) / 2) ** (1 / n) for n in counts), DIGITS)
-    low, high = (0.0, far) if value == 0 else (round(1 - far, DIGITS), 1.0)
-    return Interval(low=low, high=high, level=LEVEL)
+    lowest = -1.0 if signed else 0.0
+    low, high = value - far * (value - lowest), value + far * (1.0 - value)
+    return Interval(low=round(low, DIGITS), high=round(high, DIGITS), level=LEVEL)
 
 
 def _means(sums: NDArray[np.float64], counts: NDArray[np.float64], seed: int) -> NDArray[np.float64]:

@@ -79,8 +79,8 @@ def _scores(
     """
     plan, seed = folder.spec.plan, folder.spec.seed
     names, memory, population = Names(), dict[str, Peak](), Population()
-    whole = [Values.of(measure.metric, measure.spec, names=names) for measure in measures]
-    steps = Steps.of(index, measures, names) if plan.sequential else None
+    whole = [Values.of(each.metric, each.spec, names=names, sequential=plan.sequential) for each in measures]
+    steps = Steps.of(index, measures, names, new=plan.eval_set == "new") if plan.sequential else None
     for own in case_lines(index, _tagged(cases, plan), judge, folder):
         for line in own.lines:
             memory[line.batch] = highest(memory.get(line.batch, Peak()), line.memory)
@@ -137,13 +137,11 @@ class Steps:
     _values: list[Values]
     _made: dict[str, int]
     _at: dict[str, int]
-    _population: Population = field(factory=Population)
-    _edited: Population = field(factory=Population)
     _ages: set[int] = field(factory=set)
 
     @classmethod
-    def of(cls, index: Index, measures: Sequence[Measure], names: Names) -> Steps:
-        """Create it before any case is added."""
+    def of(cls, index: Index, measures: Sequence[Measure], names: Names, *, new: bool) -> Steps:
+        """Create it before any case is added. ``new``: each step asks other cases."""
         made: dict[str, int] = {}
         at: dict[str, int] = {}
         edits = 0
@@ -153,9 +151,9 @@ class Steps:
             for case in (*batch.cases, *batch.unasked):
                 at.setdefault(case, edits)
             if asked & {UNEDITED_BATCH, batch.batch}:
-                # A step that added no edit has the model of the step before, so only the later of the two counts.
-                made = {name: number for name, number in made.items() if number != edits} | {batch.batch: edits}
-        values = [Values.of(each.metric, each.spec, by=(EDITS_SINCE,), names=names) for each in measures]
+                # A step without edits of its own has the earlier model. It replaces that step if it asks its cases.
+                made = {name: number for name, number in made.items() if new or number != edits} | {batch.batch: edits}
+        values = [Values.of(own.metric, own.spec, by=(EDITS_SINCE,), names=names, sequential=True) for own in measures]
         return cls(index, values, made, at)
 
     def add(self, own: CaseLines) -> None:
@@ -164,12 +162,10 @@ class Steps:
             if record.batch not in self._made:
                 continue
             tags = {}
-            self._population.add(record)
             if record.edited and record.skipped is None:
                 age = self._made[record.batch] - self._at[record.case.id]
                 tags = {EDITS_SINCE: str(age)}
                 self._ages.add(age)
-                self._edited.add(record)
             for values in self._values:
                 values.add(record, tags)
 
@@ -177,21 +173,24 @@ class Steps:
         """Yield the scores of one metric: of each step, then over all steps by the number of later edits.
 
         The latter show whether earlier edits last. They are omitted if every case was asked only right after its own
-        edits.
+        edits. Steps with equally many edits have one score: of all their cases, and of the last step's model.
         """
         values = self._values[number]
         cases = values.columns.by_batch()
         values.add_models(models(self.index, measure, memory, sequential=True))
         rows = values.columns.by_batch()
+        batches: dict[int, list[str]] = {}
         for batch, made in self._made.items():
-            shares = self._population.shares(batch)
-            for score in values.scores((), shares=shares, seed=seed, rows=rows.get(batch, ())):
+            batches.setdefault(made, []).append(batch)
+        for made, (*earlier, last) in batches.items():
+            own = chain(*(cases.get(batch, ()) for batch in earlier), rows.get(last, ()))
+            for score in values.scores((), shares=True, seed=seed, rows=own):
                 if score.phase == "after":
                     yield evolve(score, tags={EDITS_MADE: str(made)})
         if len(self._ages) > 1 and isinstance(measure.metric, Metric):
             every = chain.from_iterable(cases.get(batch, ()) for batch in self._made)
             aged = values.columns.tagged(EDITS_SINCE, every)
-            found = values.scores((EDITS_SINCE,), shares=self._edited.shares(), seed=seed, rows=aged)
+            found = values.scores((EDITS_SINCE,), shares=True, seed=seed, rows=aged)
             yield from (score for score in found if EDITS_SINCE in score.tags and score.phase == "after")
 
 

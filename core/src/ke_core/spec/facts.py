@@ -13,7 +13,9 @@ OMITTED: Mapping[str, bool] = {"omitted": True}
 """Metadata of a field that is omitted from JSON if it has its default value."""
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Scripts without spaces between words, as ranges in a regular expression: Thai, Lao, Burmese, Khmer, Kana, Han."""
-_NO_SPACE = re.compile(rf"\n\0|[{UNSPACED}]\W*\0\W*[{UNSPACED}]")
+_MARKS = "\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65"  # Chinese and Japanese punctuation
+_ENDS_UNSPACED = re.compile(rf"(?:[{UNSPACED}]\W*|[{_MARKS}]\s*)\Z")
+_JOINS_UNSPACED = re.compile(rf"[\d\W]|.*[{UNSPACED}]", re.DOTALL)
 
 Operation = Literal["add", "delete", "replace", "mixed", "none"]
 SLOT = "{}"
@@ -188,10 +190,12 @@ class Edit:
 def continued(prompt: str, target: str) -> str:
     """Return ``target`` as a continuation of ``prompt``: after one space.
 
-    There is none at the start of a line, or if both texts are in scripts without spaces between words (``UNSPACED``).
+    There is none at the start of a line, and none if ``prompt`` ends in a script without spaces between words
+    (``UNSPACED``) or in its punctuation, unless ``target`` begins with a word and has no character of such a script.
     """
     target = target.strip()
-    return target if _NO_SPACE.search(f"{prompt}\0{target}") else f" {target}"
+    joined = _ENDS_UNSPACED.search(prompt) and _JOINS_UNSPACED.match(target)
+    return target if joined or prompt.endswith("\n") else f" {target}"
 
 
 def distinct(edits: Iterable[Edit]) -> tuple[Edit, ...]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from attrs import Attribute, evolve, field, frozen, validators
 
-from ke_core.spec.facts import OMITTED, UNSPACED, Edit, Entity, Fact
+from ke_core.spec.facts import OMITTED, UNSPACED, Edit, Entity, Fact, continued
 
 Form = Literal["question", "cloze"]
 Phase = Literal["before", "after"]
@@ -19,9 +19,15 @@ CONDITION = "condition"
 
 
 def _spaced(instance: Query, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
-    """A continuation begins with exactly one space or in a script without spaces. A whole text follows nothing."""
-    for text in value:
-        if not (instance.is_whole_text or re.match(rf" \S|[{UNSPACED}]", text)):
+    """A continuation begins with exactly one space, in a script without spaces, or as ``continued`` writes it.
+
+    A whole text follows nothing.
+    """
+    if instance.is_whole_text:
+        return
+    prompts = instance.contexts or instance.texts[:1] * len(value)
+    for prompt, text in zip(prompts, value, strict=False):  # the next validator compares the lengths
+        if not re.match(rf" \S|[{UNSPACED}]", text) and not continued(prompt, text) == text.rstrip() != "":
             raise ValueError(f"{attribute.name}: {text!r} must begin with exactly one space")
 
 

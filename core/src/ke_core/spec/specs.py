@@ -166,6 +166,7 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     - ``shared``: from an aspect with one value per query (tagged ``QUERY_TAG``) to the aspect that is its mean over the
       queries of a case. ``ke compare`` also averages over the queries that all runs have.
     - ``contrary``: aspects for which the opposite of ``higher_is_better`` holds.
+    - ``signed``: aspects whose fractions are from -1 to 1, such as differences.
     - ``requests``: requests to the unedited model and to every edited one, from the config. Each has its own ``query``;
       the run sets ``id`` and ``case``.
     - ``probes``: further probes of a case, from the config and all cases of the dataset. A run asks them after the
@@ -183,6 +184,7 @@ class MetricSpec(Spec[Metric | ModelMetric]):
     shared: Mapping[str, str] = field(factory=dict)
     higher_is_better: bool = True
     contrary: frozenset[str] = frozenset()
+    signed: frozenset[str] = frozenset()
     requests: Callable[[Any], tuple[EditorRequest, ...]] = field(default=lambda _config: ())
     probes: Callable[[Any, Iterable[Case]], DeriveProbes] | None = None
     labels: tuple[str, ...] = ()

@@ -118,6 +118,17 @@ def test_skipped_triplets_are_counted(stored) -> None:
         list(stored([SINGLE]).cases())
 
 
+@pytest.mark.parametrize("name", ["subject", "prompt", "target"])
+@pytest.mark.parametrize("part", [None, ["a mill"], 1820, {"name": "a mill"}])
+def test_triplets_with_a_part_that_is_no_text_are_skipped(stored, name, part) -> None:
+    """A model extracted them."""
+    whole = REWRITE["unsfact_triplets_GPT"][0]
+    record = SINGLE | {"requested_rewrite": REWRITE | {"unsfact_triplets_GPT": [whole | {name: part}, whole]}}
+    with pytest.warns(KEWarning, match=r"MQuAKE-CF\.json: skipped triplets .*: 1"):
+        [case] = stored([record], edit="triplets").cases()
+    assert [edit.target for edit in case.edits] == ["the river Lume"]
+
+
 @pytest.mark.parametrize("path", ["subject", "question", "fact_new_uns", "target_new", "target_true.str", "prompt"])
 def test_missing_field_is_named(stored, path) -> None:
     message = read_error(stored([SINGLE | {"requested_rewrite": with_field(REWRITE, path)}]).cases)

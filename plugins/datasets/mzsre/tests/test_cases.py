@@ -103,6 +103,14 @@ def test_targets_are_scored_without_a_space_in_a_language_without_spaces(stored)
     assert scored["efficacy-teacher-forced", "en"].startswith(" ")
 
 
+@pytest.mark.parametrize("target", ["《红楼梦》", "《X档案》", "1912年"])
+def test_chinese_targets_may_begin_with_a_mark_or_a_digit(stored, target) -> None:
+    record = {"en": ENGLISH, "zh": CHINESE | {"src": "谁建立了奥斯特雷尔\uff1f", "alt": target}}
+    [case] = stored("bizsre_test.json", record, name="bizsre", edit="zh").cases()
+    queries = [query for probe in case.probes for query in probe.queries if query.tags["language"] == "zh"]
+    assert target in {text for query in queries for text in query.continuations}
+
+
 def test_codes_of_files_become_iso_codes_of_tags(stored) -> None:
     record = {"cz": GERMAN, "du": ENGLISH}
     [case] = stored("mzsre_test_duplicate_czdu.json", record, edit="cz", other="du").cases()

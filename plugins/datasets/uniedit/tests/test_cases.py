@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugin import Dataset
+from ke_core.plugin import Dataset, KEWarning
 from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field, write_json
 
 EDIT = ["h_e", "r_e", "t_e"]
@@ -157,6 +157,31 @@ def test_value_as_object_has_no_aliases(stored, tail) -> None:
     edit = {**FACT, "target": "1820", "tail_entity": tail}
     [case] = stored({"7": {**record(), "edit": edit}}).cases()
     assert case.probes[0].queries[0].gold.entities[0].names == ("1820",)
+
+
+@pytest.mark.parametrize("datatype", ["string", "external-id"])
+def test_value_may_look_like_the_id_of_an_entity(stored, datatype) -> None:
+    """The formula of a hop, or the number of a road."""
+    hop = {**BIRTH, "target": "P1127", "tail_entity": {"datatype": datatype, "value": "P1127"}}
+    [case] = stored({"7": record(MULTI_HOP | {"one_hops": [OWN, hop]})}).cases()
+    assert [edit.target for edit in case.edits] == ["Tobin Crane", "P1127"]
+
+
+def test_entity_without_label_is_named(stored) -> None:
+    content = {"7": record(MULTI_HOP | {"one_hops": [OWN, BIRTH | {"target": "Q1127"}]})}
+    assert "target is Q1127: no label, only its Wikidata id" in read_error(stored(content).cases)
+
+
+@pytest.mark.parametrize("name", ["prompt", "target", "subject"])
+def test_records_with_an_incomplete_fact_are_skipped_and_counted(stored, name) -> None:
+    content = {
+        "7": record(MULTI_HOP | {"one_hops": [OWN, BIRTH | {name: " "}]}),
+        "8": record(locality=NEAR | {"one_hops": [BIRTH | {name: ""}]}),
+        "9": {**record(), "edit": FACT | {name: ""}},
+        "10": record(),
+    }
+    with pytest.warns(KEWarning, match="uniedit: skipped records with a blank prompt, target or subject: 3"):
+        assert [case.id for case in stored(content).cases()] == ["mills-10"]
 
 
 def test_domains_and_part_are_options(stored) -> None:

@@ -6,11 +6,13 @@ import pytest
 import torch
 from attrs import evolve
 
+from ke_plugin_grace.editor import tokens_of
 from ke_plugin_grace.values import PUBLISHED, GraceConfig, settings
 from ke_plugin_hf.testing import Family, tiny_model
-from ke_testing.examples import facts_of
+from ke_testing.examples import MOVE_TOWER, facts_of
 from ke_testing.fakes import make_session
-from ke_weights.plugin import find_parts, model_facts, read_corpus
+from ke_weights.plugin import find_parts, model_facts, read_corpus, rewrite
+from ke_weights.testing.stateful import chat_model
 
 
 @pytest.mark.parametrize("profile", ["default", "paper"])
@@ -50,3 +52,10 @@ def test_distance_of_states_is_the_median_over_pairs_of_tokens(family: Family, s
     (states,) = seen
     pairs = [float((states[i] - states[j]).norm()) for i in range(31) for j in range(i)]
     assert found == pytest.approx(sorted(pairs)[len(pairs) // 2], rel=0.06)
+
+
+def test_target_of_a_chat_model_is_the_answer_that_it_writes() -> None:
+    chat, made = chat_model(), rewrite(MOVE_TOWER)
+    tokens = tokens_of(chat, made)
+    assert tokens.prompt == tuple(chat.encode(made.prompt))
+    assert list(tokens.target) == chat.tokenizer(made.target, add_special_tokens=False)["input_ids"]

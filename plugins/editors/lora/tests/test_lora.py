@@ -51,6 +51,21 @@ def names_of_targets(family: Family) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+def test_a_second_adapter_gets_the_settings_of_the_first(family: Family) -> None:
+    """The factors of an adapter are no parts of the decoder."""
+    model = tiny_model(family)
+    session = make_session(model)
+    parts = find_parts(model.module)
+    layer = parts.layers[0]
+    linear = tuple(name.rpartition(".")[2] for name in (*layer.expansion, layer.projection_name))
+    before = settings(SMALL, model_facts(session, parts))
+    with attach_adapter(model.module, linear, RECIPE):
+        inside = find_parts(model.module)
+        assert inside.inner == parts.inner
+        assert settings(SMALL, model_facts(session, inside)) == before
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_untrained_adapter_changes_nothing(family: Family) -> None:
     model = tiny_model(family)
     before = logits(model)

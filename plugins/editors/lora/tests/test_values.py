@@ -62,6 +62,23 @@ def test_other_models_get_a_lower_rate_and_stop_early() -> None:
     assert settings(LoraConfig(lr=0.1), SMOLLM2)["lr"].value == 0.1
 
 
+@pytest.mark.parametrize("rank", [None, 2, 64])
+def test_derived_alpha_leaves_the_adapter_unscaled_at_any_rank(rank: int | None) -> None:
+    found = settings(LoraConfig(rank=rank), SMOLLM2)
+    assert found["rank"].value == (rank or 8)
+    assert found["alpha"].value / found["rank"].value == 1
+    assert isinstance(found["alpha"].value, float)
+    assert settings(LoraConfig(rank=rank, alpha=3.0), SMOLLM2)["alpha"].value == 3.0
+
+
+@pytest.mark.parametrize(
+    ("config", "facts"),
+    [(LoraConfig(rank=64), facts_of("llama", 32, 4096, 14336)), (LoraConfig(rank=64, profile="paper"), SMOLLM2)],
+)
+def test_published_alpha_does_not_depend_on_the_rank(config: LoraConfig, facts: ModelFacts) -> None:
+    assert settings(config, facts)["alpha"].value == 32.0
+
+
 def test_family_unknown_to_peft_gets_its_mlp_projections() -> None:
     found = settings(LoraConfig(profile="paper"), facts_of("nobody-knows", 6, 512, 2048))
     assert found["targets"].value == ()

@@ -13,6 +13,7 @@ from attrs import evolve
 from ke_core.plugin import EditFailed, Score
 from ke_plugin_hf.testing import tiny_model
 from ke_plugin_malmen import MalmenConfig, RLEditConfig, settings
+from ke_plugin_malmen import objective as objective_module
 from ke_plugin_malmen.editor import Malmen
 from ke_testing.examples import MOVE_TOWER, facts_of
 from ke_testing.fakes import make_session
@@ -131,11 +132,34 @@ def test_training_stops_after_many_steps_that_are_not_finite(
             training.advance()
 
 
+def test_finite_loss_with_gradients_that_are_not_finite_is_a_skipped_step(
+    kit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gradients of the shift overflow, so the network gets none."""
+    compute = objective_module._model_gradients
+
+    def overflow(module: Any, batches: Any, before: Any, after: Any, weights: Any) -> Any:
+        losses = compute(module, batches, before, after, weights)
+        next(iter(after.values())).grad.mul_(torch.inf)
+        return losses
+
+    training = kit.begin("malmen", tiny_model("llama"), tmp_path)
+    loss = training.advance().loss
+    monkeypatch.setattr(objective_module, "_model_gradients", overflow)
+    monkeypatch.setattr("ke_weights.hypernetwork.training.SKIPS", 2)
+    step = training.advance()
+    assert (step.numbers["skipped"], step.loss) == (1, loss)
+    with pytest.raises(EditFailed, match="not finite in 2 consecutive steps up to step 3"):
+        training.advance()
+
+
 def test_published_models_get_the_published_linear_maps() -> None:
     found = settings("malmen", MalmenConfig(profile="paper"), facts_of("gptj", 28, 4096, 16384))
     assert found["modules"].value == ("down:22-27",)
-    assert {name: found[name].value for name in ("rank", "layers", "batch", "lr", "step_init", "positive_step")} == {
+    names: tuple[str, ...] = ("rank", "layers", "batch", "lr", "step_init", "positive_step", "ignore_constant")
+    assert {name: found[name].value for name in names} == {
         "rank": 1920, "layers": 2, "batch": 512, "lr": 1e-5, "step_init": 1e-6, "positive_step": False,
+        "ignore_constant": False,
     }  # fmt: skip
     found = settings("rledit", RLEditConfig(profile="paper"), facts_of("llama", 32, 4096, 14336))
     assert found["modules"].value == ("gate:22-30", "up:22-30")
@@ -151,3 +175,14 @@ def test_other_models_get_linear_maps_at_the_published_depth() -> None:
     assert settings("rledit", RLEditConfig(), facts)["modules"].value == ("up:21-28",)
     assert settings("rledit", RLEditConfig(), facts)["rank"].value == 144
     assert all(setting.reason for setting in found.values())
+
+
+@pytest.mark.parametrize("name", ["malmen", "rledit"])
+@pytest.mark.parametrize(("profile", "ignored"), [("default", True), ("paper", False)])
+def test_features_without_variance_are_ignored_except_in_the_paper_profile(
+    name: str, profile: str, kit: Any, tmp_path: Path, *, ignored: bool
+) -> None:
+    training = kit.begin(name, tiny_model("llama"), tmp_path, evolve(kit.configs[name], profile=profile))
+    assert training.recipe["ignore_constant"] is ignored
+    parts = [training.network.network(one) for one in training.network.shapes]
+    assert all(part.norm_x.ignore_constant is part.norm_g.ignore_constant is ignored for part in parts)

@@ -23,7 +23,7 @@ from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TOWER, city
 from ke_testing.fakes import make_session
 from ke_weights.plugin import prompt_lengths, rewrite, target_ids
 from ke_weights.testing.inside import answer_loss, open_shift
-from ke_weights.testing.stateful import expect_room_for_chat_format, expect_saved_seed
+from ke_weights.testing.stateful import chat_model, expect_room_for_chat_format, expect_saved_seed
 
 NAMES = {
     "llama": [f"model.layers.{layer}.mlp.up_proj" for layer in (1, 2, 3)],
@@ -265,3 +265,11 @@ def test_prompt_that_only_fits_without_the_chat_format_is_refused(tmp_path: Path
 
 def test_loaded_model_continues_with_its_seed(tmp_path: Path) -> None:
     expect_saved_seed(Melo(CONFIG), tmp_path)
+
+
+def test_target_of_a_chat_model_is_the_answer_that_it_writes(tmp_path: Path) -> None:
+    chat = chat_model()
+    with Melo(CONFIG).edit(make_session(chat, root=tmp_path), [MOVE_TOWER]) as edited:
+        assert isinstance(edited, MeloModel)
+        [(label,)] = [made.labels for made in edited.learned]
+    assert list(label) == chat.tokenizer(MOVE_TOWER.target, add_special_tokens=False)["input_ids"]

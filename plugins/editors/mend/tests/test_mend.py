@@ -81,6 +81,22 @@ def test_update_of_several_edits_is_the_sum_of_single_updates(
         assert float((chunked[name] - delta).norm() / delta.norm()) < 1e-6
 
 
+def test_neurons_that_were_constant_in_training_do_not_blow_up_an_edit(
+    trained: Callable[..., Any], kit: Any, tmp_path: Path
+) -> None:
+    """One that was 0 in training is active in the edit."""
+    model = trained()
+    before = deltas(model, tmp_path, EDITS)
+    saved = dict(kit.tensors("mend", model))
+    for name, array in kit.tensors("mend", model).items():
+        if name.endswith(("norm_x.mean", "norm_x.squares")):
+            saved[name] = array.copy()
+            saved[name][0] = 0
+    kit.leave("mend", model, tmp_path, saved)
+    for name, delta in deltas(model, tmp_path, EDITS).items():
+        assert float(delta.norm()) < 2 * float(before[name].norm())
+
+
 def released(model: Any, root: Path, edits: Any) -> dict[str, Tensor]:
     """Return the update of the released code: the gradient of one mean over the target tokens of all edits."""
     made = [rewrite(edit) for edit in edits]

@@ -18,6 +18,7 @@ from ke_weights.hypernetwork import (
     Normalizer,
     ShapeNetwork,
     gradient_factors,
+    ignores_constant,
     shapes_of,
 )
 from ke_weights.plugin import find_parts, frozen_module, map_orientation, scored_tokens
@@ -113,6 +114,35 @@ def test_one_token_gives_no_nan() -> None:
     made = Normalizer(4)
     made.update(torch.full((1, 4), 3.0))
     assert torch.equal(made(torch.full((1, 4), 3.0)), torch.zeros(1, 4))
+
+
+def trained_normalizer(*, ignore_constant: bool) -> tuple[Normalizer, torch.Tensor]:
+    """Return a normalizer and its training vectors: a feature that varies, one that is 0, and one that is 0.1."""
+    vectors = torch.stack([torch.arange(60.0), torch.zeros(60), torch.full((60,), 0.1)], dim=1)
+    made = Normalizer(3, ignore_constant=ignore_constant)
+    for start in range(0, 60, 7):  # the mean of 0.1 is rounded differently in every batch
+        made.update(vectors[start : start + 7])
+    return made, vectors
+
+
+def test_features_without_variance_in_training_are_normalized_to_zero() -> None:
+    """A ReLU neuron that was 0 in all training examples, and is active in an edit."""
+    made, vectors = trained_normalizer(ignore_constant=True)
+    found = made(torch.tensor([[3.0, 0.5, 0.7], [0.0, -2.0, float("inf")]]))
+    expected = (torch.tensor([3.0, 0.0]) - vectors[:, 0].mean()) / vectors[:, 0].std()
+    torch.testing.assert_close(found[:, 0], expected)
+    assert torch.equal(found[:, 1:], torch.zeros(2, 2))
+
+
+def test_released_normalizer_divides_them_by_epsilon() -> None:
+    made, _vectors = trained_normalizer(ignore_constant=False)
+    assert float(made(torch.tensor([[3.0, 0.5, 0.7]]))[0, 1]) == pytest.approx(5e6)
+
+
+@pytest.mark.parametrize(("recipe", "ignored"), [({"ignore_constant": True}, True), ({"ignore_constant": False}, False),
+                                                  ({}, True), ({"scaled_v": False}, False)])  # fmt: skip
+def test_recipe_states_whether_they_are_ignored_or_is_older(recipe: dict[str, bool], *, ignored: bool) -> None:
+    assert ignores_constant({"scaled_v": True} | recipe) is ignored
 
 
 def test_matrices_of_one_shape_share_a_network() -> None:

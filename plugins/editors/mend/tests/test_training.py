@@ -139,11 +139,14 @@ def test_paper_profile_has_the_published_numbers_and_steps(kit: Any, tmp_path: P
     found = setting_values(resolve_profile(MendConfig(profile="paper"), 576))
     assert found == {
         "blocks": 3, "rank": 1920, "lr": 1e-6, "step_lr": 1e-4, "step_init": 1e-4, "both_adams": True,
-        "scaled_v": False, "batch": 10, "steps": 10_000, "clip": 100.0, "edit_weight": 0.1,
+        "scaled_v": False, "ignore_constant": False, "batch": 10, "steps": 10_000, "clip": 100.0, "edit_weight": 0.1,
         "locality_weight": 1.0, "wordings": "paraphrases",
     }  # fmt: skip
     training = kit.begin("mend", tiny_model("gpt2"), tmp_path, MendConfig(profile="paper", rank=4, batch=1))
     assert "steps" in training.optimizers["network"].parameters
+    part = training.network.network(next(iter(training.network.shapes)))
+    assert not part.norm_x.ignore_constant
+    assert not part.norm_g.ignore_constant
     assert not training.finished()
     training.step = 10_000
     assert training.finished()

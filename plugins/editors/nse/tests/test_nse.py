@@ -188,6 +188,17 @@ def test_update_wrappers_filter_the_sum_of_all_passes(tmp_path: Path) -> None:
     assert wrapped_norms == pytest.approx(norms, rel=1e-5)
 
 
+def test_kept_keys_are_those_of_the_weights_that_a_wrapper_leaves(tmp_path: Path) -> None:
+    model = tiny_model("gpt2")
+    editor: Any = wrapped_editor("nse+rect", ALL | {"rect.keep": "0.01"})
+    with editor.edit(make_session(model, root=tmp_path), FOUR_MOVES[:1]):
+        ((context, (kept,)),) = editor._history._values.items()
+        plain = ReferenceModel(model, "gpt2", context.templates)
+        for layer in LAYERS:
+            expected = plain.grouped_key(FOUR_MOVES[0], layer)
+            torch.testing.assert_close(kept[layer][:, 0].to(expected), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_trace_holds_the_update_of_all_passes(tmp_path: Path) -> None:
     model = tiny_model("gpt2", dtype="float64")
     plain, editor = ReferenceModel(model, "gpt2"), wrapped_editor("nse", ALL | {"passes": "2"})

@@ -151,6 +151,7 @@ def test_failure_counts_as_lowest_magnitude() -> None:
     one = record(edit_scored=gone)
     assert reasons(one) == {}
     assert magnitudes(one)["efficacy-magnitude"] == -1
+    assert ke_metrics()[0].signed == set(MAGNITUDES)
 
 
 def test_magnitudes_match_romes_definition() -> None:

@@ -6,10 +6,11 @@ from attrs import evolve
 from ke_core.plugin import Case, CaseRecord, Edit, Failure, Probe, Query, Scored, Verdict
 from ke_plugin_wild.metric import Wild
 from ke_testing.metric import MetricContract
-from ke_testing.records import gold, outcome
+from ke_testing.records import gold, metric_scores, outcome
 
 OWN = Query(id="edit", texts=("Who?",), gold=gold("Rome"), edit="e")
 TARGET = Query(id="scored", texts=("Who?",), gold=gold("Rome"), continuations=(" Oslo", " Rome"))
+ALL_MATCH = outcome(Scored(logprobs=(-9.0, -2.0), tokens=(2, 3), matches=(0, 3)), Verdict.UNSURE)
 
 
 def record(answer=None, scored=None, *, aspect="efficacy-teacher-forced"):
@@ -24,6 +25,12 @@ def record(answer=None, scored=None, *, aspect="efficacy-teacher-forced"):
     }
     outcomes = {(phase, "question", name): one for phase in ("before", "after") for name, one in replies.items()}
     return CaseRecord(case=case, batch="0", outcomes=outcomes)
+
+
+def scores(records):
+    """The scores of the edited models. Each record is a case of its own."""
+    own = [evolve(one, case=evolve(one.case, id=str(n)), batch=str(n)) for n, one in enumerate(records)]
+    return {aspect: score for (aspect, phase), score in metric_scores("wild", *own).items() if phase == "after"}
 
 
 def values(one, phase="after"):
@@ -48,8 +55,7 @@ def test_wrong_first_token_of_three_gets_two_thirds_with_teacher_forcing_and_not
 
 
 def test_all_tokens_match() -> None:
-    matching = outcome(Scored(logprobs=(-9.0, -2.0), tokens=(2, 3), matches=(0, 3)), Verdict.UNSURE)
-    found = values(record(scored=matching))
+    found = values(record(scored=ALL_MATCH))
     assert [value.value for value in found.values()] == [1, 1, 1, 0]
 
 
@@ -81,6 +87,36 @@ def test_missing_log_probabilities_leave_the_generated_answer(scored, why) -> No
     assert (found["efficacy-tokens"].value, found["efficacy-tokens"].skipped_because) == (None, why)
     assert found["efficacy-inflation"].value is None
     assert found["efficacy-generated"].value == 1
+
+
+def test_failed_requests_count_as_wrong_in_both_protocols() -> None:
+    """Two of ten edits succeed, and the others fail."""
+    failed = outcome(Failure(error="EditFailed", message="no"), Verdict.WRONG)
+    found = scores([record(scored=ALL_MATCH)] * 2 + [record(answer=failed, scored=failed)] * 8)
+    assert {aspect: (score.value, score.n) for aspect, score in found.items()} == {
+        "efficacy-tokens": (0.2, 10),
+        "efficacy-all-tokens": (0.2, 10),
+        "efficacy-generated": (0.2, 10),
+        "efficacy-inflation": (0.0, 10),
+    }
+
+
+def test_the_interval_of_inflation_extends_below_zero() -> None:
+    interval = scores([record(scored=ALL_MATCH)] * 20)["efficacy-inflation"].interval
+    assert (interval.low, interval.high) == pytest.approx((-0.168433, 0.168433))
+
+
+@pytest.mark.parametrize("aspect", ["efficacy-teacher-forced", "efficacy-probability"])
+@pytest.mark.parametrize(("edited", "phase"), [(False, "after"), (True, "before")])
+def test_both_protocols_score_the_target_where_the_edit_was_not_made(aspect, edited, phase) -> None:
+    """The model generates the old object, and two of three tokens of the target match."""
+    one = record(answer=outcome("Oslo", Verdict.RIGHT), aspect=aspect)
+    probes = tuple(
+        evolve(probe, queries=(evolve(probe.queries[0], pre_edit=gold("Oslo")),)) for probe in one.case.probes
+    )
+    found = values(evolve(one, case=evolve(one.case, probes=probes), edited=edited), phase)
+    assert found["efficacy-tokens"].value == pytest.approx(2 / 3)
+    assert found["efficacy-generated"].value == 0
 
 
 def test_dataset_that_scores_no_target_has_a_reason() -> None:

@@ -1,5 +1,6 @@
 """Tokenizers with byte fallback: stop strings, and incomplete characters."""
 
+from copy import copy
 from functools import cache
 from itertools import pairwise
 
@@ -10,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from ke_core.plugin import Generate, Score
 from ke_plugin_hf.decoding.text import Continuation, decode
-from ke_plugin_hf.decoding.tokens import PromptTokenizer
+from ke_plugin_hf.decoding.tokens import PromptTokenizer, inside_ids
 from ke_plugin_hf.model import HFModel
 from ke_plugin_hf.testing import tiny_model, tiny_tokenizer
 
@@ -157,6 +158,42 @@ def test_byte_level_continuations_are_encoded_separately(chat):
             whole = tokenizer(("[" + prompt + "]" if chat else prompt) + text)["input_ids"]
             alone = tokenizer(text)["input_ids"]
             assert coder.continuation(prompt, ids, text) == (whole[len(ids) :] if whole[: len(ids)] == ids else alone)
+
+
+@pytest.mark.parametrize("tokenizer", [llama(), tiny_tokenizer()], ids=["llama", "bytes"])
+@pytest.mark.parametrize("ending", ["\n", "\n\n", "]"])
+def test_a_message_after_a_line_break_is_scored_without_the_space_of_a_continuation(tokenizer, ending):
+    """The model writes "Rome" after "<|im_start|>assistant\\n", and " Rome" after "[/INST]"."""
+    template = "{% for m in messages %}[{{ m['content'] }}]{% endfor %}{% if add_generation_prompt %}[a]" + ending
+    tokenizer = copy(tokenizer)
+    tokenizer.chat_template = template + "{% endif %}"
+    coder = PromptTokenizer(tokenizer, chat=True)
+    for prompt in ("a b", "a\n"):
+        (ids,) = coder.prompts([prompt])
+        for text in ("b", "ab a", "\u201cb\u201d", "1912"):
+            scored, message = (coder.continuation(prompt, ids, f"{space}{text}") for space in (" ", ""))
+            assert (scored == message) == (ending != "]")
+        for text in ("\nb", "  b", " "):
+            assert coder.continuation(prompt, ids, text) == inside_ids(tokenizer, text)
+    plain = PromptTokenizer(tokenizer)
+    (ids,) = plain.prompts(["a\n"])
+    assert plain.continuation("a\n", ids, " b") == inside_ids(tokenizer, " b")
+
+
+def test_continuations_are_encoded_as_they_are_scored():
+    plain = tiny_model("llama")
+    tokenizer = copy(plain.tokenizer)
+    tokenizer.chat_template = TEMPLATE + "{{ '\\n' }}"
+    chat = HFModel.from_parts(plain.module, tokenizer, id="tiny:chat", chat=True)
+    for model, ids in ((plain, plain.tokenizer(" Rome")["input_ids"]), (chat, plain.tokenizer("Rome")["input_ids"])):
+        assert model.encode_continuation("a", " Rome") == ids
+        with torch.no_grad():
+            logits = model.module(torch.tensor([[*model.encode("a"), *ids]])).logits[0, -len(ids) - 1 : -1]
+        logs = torch.log_softmax(logits, -1)
+        (scored,) = model.score([Score(prompt="a", continuations=(" Rome",))])
+        assert scored.logprobs[0] == pytest.approx(
+            sum(float(row[one]) for row, one in zip(logs, ids, strict=True)), abs=1e-4
+        )
 
 
 def test_a_chat_model_scores_the_tokens_of_the_text():

@@ -21,7 +21,7 @@ from ke_core.plugin import Session
 from ke_weights.modules import ModuleMap
 from ke_weights.optimize import OptimizedTarget, TargetRows, TargetSettings
 from ke_weights.rewrites import Rewrite
-from ke_weights.subject import SubjectTokens, encode, target_ids
+from ke_weights.subject import SubjectTokens, answer_ids, encode
 from ke_weights.targets import optimize_in_groups
 
 
@@ -85,7 +85,7 @@ def answer_states(
 
 def _answer(model: Any, made: Rewrite, ending: Sequence[int]) -> LongTarget:
     """Return the ids of one edit. A chat model reads the question in its chat format, as when it answers."""
-    target = target_ids(model.tokenizer, made.prompt, made.target)
+    target = answer_ids(model, made.prompt, made.target)
     question = model.encode(made.prompt) if model.chat else encode(model.tokenizer, made.prompt)[0]
     return LongTarget(question=tuple(question), answer=(*target, *ending))
 

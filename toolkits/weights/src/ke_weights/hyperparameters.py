@@ -224,5 +224,6 @@ def _window(blocks: int) -> tuple[int, ...]:
     The first and the last layer are never edited.
     """
     count = 5 if blocks >= SHALLOW else max(2, round(blocks / 6))
-    top = min(max(round(0.27 * blocks), count), max(blocks - 2, 0))
-    return tuple(range(max(top - count + 1, 0), top + 1))
+    top = round(0.27 * blocks) if blocks >= SHALLOW else max(round(0.27 * blocks), count)
+    top = min(top, max(blocks - 2, 0))
+    return tuple(range(max(top - count + 1, min(1, top)), top + 1))

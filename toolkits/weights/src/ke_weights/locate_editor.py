@@ -86,6 +86,9 @@ class LocateEditor(ABC):
     def write(self, work: EditInProgress) -> Details:
         """Write the edits into ``work.weights``. Return details for the record. Raises EditFailed."""
 
+    def after(self, work: EditInProgress) -> None:  # noqa: B027  optional
+        """Read what later edits need from the edited model, after the update wrappers have changed the update."""
+
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Return the edits that cannot be made, by id, with the reason.
 
@@ -152,7 +155,9 @@ class LocateEditor(ABC):
     def _write(self, work: EditInProgress) -> Details:
         from ke_weights.wrapping import write_wrapped  # noqa: PLC0415  it imports this module
 
-        return with_size_warning(write_wrapped(self, work) if work.wrappers else self.write(work))
+        made = write_wrapped(self, work) if work.wrappers else self.write(work)
+        self.after(work)
+        return with_size_warning(made)
 
 
 def with_size_warning(details: Details) -> Details:

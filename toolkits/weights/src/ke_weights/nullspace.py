@@ -33,7 +33,8 @@ from ke_weights.solve import cholesky
 class NullSpace:
     """``basis`` U0, float64 [f, r]: orthonormal eigenvectors of C with eigenvalues below ``threshold``.
 
-    It is stored in CPU memory, as C is. ``l2`` is the ridge, ``fraction`` the fraction of tr(C) that they carry.
+    It is stored in CPU memory, as C is. ``l2`` is the ridge, ``fraction`` the fraction of tr(C) that they carry, where
+    tr(C) leaves out attention sinks.
     """
 
     basis: Tensor
@@ -66,14 +67,15 @@ def identity_like(system: Tensor) -> Tensor:
 def null_space(covariance: KeyCovariance, layer: int, threshold: float | None, l2: float | None) -> NullSpace:
     """Return the null space of C. Raises EditFailed if no eigenvalue is below the threshold.
 
-    The default threshold is the mean eigenvalue tr(C) / f. (The fraction of tr(C) below it tells how close to a null
-    space the result is. In a model with a flat spectrum it is large, and a threshold by fraction, such as 1%, would
-    leave fewer directions than there are edits.)
+    The default threshold is the mean eigenvalue tr(C) / f, without attention sinks: in some layers, the keys of first
+    tokens are in one direction, and their squares up to 1e5 times as large as those of others. (The fraction of tr(C)
+    below it tells how close to a null space the result is. In a model with a flat spectrum it is large, and a threshold
+    by fraction, such as 1%, would leave fewer directions than there are edits.)
     """
     values, vectors = torch.linalg.eigh(covariance.double())  # ascending
     values = values.clamp(min=0)
-    total = values.sum()
-    threshold = float(values.mean()) if threshold is None else threshold
+    usual = _without_sinks(values)
+    threshold = float(usual.sum() / len(values)) if threshold is None else threshold
     count = int((values < threshold).sum())
     if count == 0:
         raise EditFailed(
@@ -86,5 +88,10 @@ def null_space(covariance: KeyCovariance, layer: int, threshold: float | None, l
         basis=vectors[:, :count].cpu(),
         threshold=threshold,
         l2=float(small) if l2 is None else l2,
-        fraction=float(small / total),
+        fraction=float((small / usual.sum()).clamp(max=1)),
     )
+
+
+def _without_sinks(values: Tensor) -> Tensor:
+    """Return ascending eigenvalues without the last one if it is larger than all others together."""
+    return values[:-1] if values[-1] > values[:-1].sum() else values

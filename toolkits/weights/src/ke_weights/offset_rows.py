@@ -83,7 +83,8 @@ class OffsetRows:
         hidden = self.tail.hidden
         offset = torch.zeros(hidden.shape, dtype=delta.dtype, device=hidden.device)
         every = torch.arange(len(hidden), device=hidden.device)
-        return offset.index_put((every, self.column), delta.repeat_interleave(self.per_edit, dim=0))
+        placed = delta.to(hidden.device).repeat_interleave(self.per_edit, dim=0)
+        return offset.index_put((every, self.column), placed)
 
     def of(self, edits: Tensor) -> Tensor:
         """Return the indices of the rows of ``edits``."""

@@ -261,7 +261,10 @@ class _Optimization:
             )
 
     def _clean(self, bare: Sequence[SubjectTokens]) -> Tensor:
-        """Return the unchanged outputs h of the sites at the subject of the bare prompts, [E, sites, d]."""
+        """Return the unchanged outputs h of the sites at the subject of the bare prompts, [E, sites, d].
+
+        They are on the device of the rows, which may be that of the block below.
+        """
         layer = self.settings.layer
         if self.settings.site == "block":
             at = self.live * self.prompts.per_edit
@@ -269,7 +272,7 @@ class _Optimization:
         outputs = [mlp_states(self.modules, bare, layer)]
         if self.settings.site == "attention+mlp":
             outputs.insert(0, attention_states(self.modules, bare, layer))
-        return torch.stack(outputs, dim=1)
+        return torch.stack([output.to(self.device) for output in outputs], dim=1)
 
     def _positions(self) -> ScoredPositions:
         """Return where the target's tokens are predicted: the last prompt token and the earlier target tokens."""

@@ -66,7 +66,7 @@ from ke_weights.solve import cholesky, covariance_weighted, ridge_update
 from ke_weights.spread import dense, frobenius, site_states, spread_over_layers, summed, write
 from ke_weights.state_files import AS_SAVED, load_state, save_state
 from ke_weights.stateful_editor import StatefulEditor
-from ke_weights.subject import SubjectTokens, edit_room, encode, end_of_sequence, padded, target_ids
+from ke_weights.subject import SubjectTokens, answer_ids, edit_room, encode, end_of_sequence, padded, target_ids
 from ke_weights.tail import Tail, open_tail
 from ke_weights.templates import context_templates
 from ke_weights.training_rows import TrainingRows, training_rows
@@ -78,7 +78,7 @@ __all__ = [
     "Layer", "LayerCall", "LayerForward", "LiveAdapters", "LiveSettings", "LocateContext", "LocateContextCache",
     "LocateEditor", "LongAnswerEditor", "LongAnswers", "LowRank", "ModuleMap", "NullSpace", "OpenModel", "OpenModels",
     "Patch", "RankOneEditor", "Rewrite", "RidgeShift", "SavedEdit", "ScoredTokens", "StatefulEditor", "SubjectTokens",
-    "Tail", "TargetSettings", "TrainingRows", "UpdateWrapper", "as_rewrites", "average_keys", "bare_keys",
+    "Tail", "TargetSettings", "TrainingRows", "UpdateWrapper", "answer_ids", "as_rewrites", "average_keys", "bare_keys",
     "bare_values", "cholesky", "context_templates", "covariance_weighted", "default_dtype", "dense", "derived_seed",
     "double", "edit_change", "edit_room", "encode", "end_of_sequence", "find_parts", "forward", "frobenius",
     "frozen_module", "home", "hooked", "layer_gradients", "load_state", "map_orientation", "mlp_states", "model_facts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from ke_plugin_hf.adaptors import hidden_in
 from ke_weights.hooks import Hooks, forward, frozen_module
 
 PROBE_TOKENS = 6
+LORA = re.compile(r"\blora_[AB]\b")
+"""Names of the factors in a peft adapter, which are not parts of the decoder."""
 
 
 class ForwardProbe:
@@ -37,8 +40,8 @@ class ForwardProbe:
         for block in blocks:
             hooks.before(block, lambda args, kwargs: self.states_in.append(hidden_in(args, kwargs)))
             hooks.after(block, self.states_out.append)
-            for child in block.modules():
-                if _is_projection(child):
+            for name, child in block.named_modules():
+                if _is_projection(child) and not LORA.search(name):
                     hooks.after(child, lambda output, b=block, c=child: self._note(b, c, output))  # type: ignore[misc]
                 elif child is not block:
                     hooks.after(child, lambda output, c=child: self._keep(c, output))  # type: ignore[misc]

@@ -77,6 +77,16 @@ def target_ids(tokenizer: Any, prompt: str, target: str) -> tuple[int, ...]:
     return tuple(inside_ids(tokenizer, spaced))
 
 
+def answer_ids(model: Any, prompt: str, target: str) -> tuple[int, ...]:
+    """Return ids of ``target`` after the ids that ``model.encode`` returns for ``prompt``, as scoring does.
+
+    They are those of ``target_ids``, except that many chat formats end in a line break, after which there is no space.
+    """
+    if model.chat:
+        return tuple(model.encode_continuation(prompt, continued(prompt, target)))
+    return target_ids(model.tokenizer, prompt, target)
+
+
 def edit_room(model: Any) -> int:
     """Return the maximum number of tokens of an edit's prompt and target: the context without the chat format's."""
     return int(model.context) - (len(model.encode("a")) if model.chat else 0)

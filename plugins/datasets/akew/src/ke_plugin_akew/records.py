@@ -13,15 +13,19 @@ Text = str  # inside ``AkewObject``, ``str`` is a field
 TARGETS = ("answer_new", "answer_true")
 SPELLINGS = ("_aliases", "_alias")
 """The publisher's description spells the fields of aliases in both ways."""
+TRIPLETS = "unsfact_triplets_GPT"
 
 
 def one_layout(raw: Any) -> Any:
-    """Return a record with a list of rewrites, and aliases under one spelling. Other values are left unchanged."""
+    """Return a record with a list of rewrites, aliases under one spelling, and triplets of texts.
+
+    Other values are left unchanged.
+    """
     if not isinstance(raw, dict) or "requested_rewrite" not in raw:
         return raw
     rewrites = raw["requested_rewrite"]
     listed = rewrites if isinstance(rewrites, list) else [rewrites]
-    return raw | {"requested_rewrite": [_one_spelling(rewrite) for rewrite in listed]}
+    return raw | {"requested_rewrite": [_with_texts(_one_spelling(rewrite)) for rewrite in listed]}
 
 
 def _one_spelling(rewrite: Any) -> Any:
@@ -34,6 +38,19 @@ def _one_spelling(rewrite: Any) -> Any:
         if target + spelling in rewrite
     }
     return rewrite | found
+
+
+def _with_texts(rewrite: Any) -> Any:
+    """Make every part of a triplet that is not a text, such as null or a list, an empty text: it is incomplete."""
+    triplets = rewrite.get(TRIPLETS) if isinstance(rewrite, dict) else None
+    if not isinstance(triplets, list):
+        return rewrite
+    return rewrite | {TRIPLETS: [_texts(one) if isinstance(one, dict) else one for one in triplets]}
+
+
+def _texts(triplet: dict[str, Any]) -> dict[str, Any]:
+    parts = {name: triplet.get(name) for name in ("subject", "prompt", "target")}
+    return triplet | {name: part if isinstance(part, str) else "" for name, part in parts.items()}
 
 
 @frozen(kw_only=True)

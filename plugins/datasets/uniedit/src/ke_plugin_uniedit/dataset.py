@@ -15,6 +15,7 @@ from ke_benchmarks import (
     embedded_records,
     folder_of,
     short_answer_prompt,
+    usable_records,
     with_decoys,
 )
 from ke_core.plugin import BadData, Case, DataFile, Prompt, Query, data_places, sha256_of
@@ -31,8 +32,13 @@ class Uniedit(FileDataset):
     config: UnieditConfig = field(factory=UnieditConfig)
 
     def cases(self) -> Iterator[Case]:
-        """Yield every case in the order of the domains and files. An id is the domain and the published id."""
-        for (domain, record), decoy in with_decoys(self.all_records(), lambda named: named[1].edit.target):
+        """Yield every case in the order of the domains and files. An id is the domain and the published id.
+
+        Records with an incomplete edit or hop are skipped; a warning at the end states how many.
+        """
+        skipped = f"{self.variant.name}: skipped records with a blank prompt, target or subject"
+        usable = usable_records(self.all_records(), lambda named: named[1].is_complete, skipped)
+        for (domain, record), decoy in with_decoys(usable, lambda named: named[1].edit.target):
             yield case(domain, record, decoy, self.config.hops)
 
     def all_records(self) -> Iterator[tuple[str, UnieditRecord]]:

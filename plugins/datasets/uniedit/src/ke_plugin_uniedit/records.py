@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from attrs import field, frozen, validators
+from attrs import Attribute, field, frozen, validators
 
 from ke_benchmarks import has_label, not_blank
 
@@ -52,13 +52,19 @@ class UnieditTail:
         return self.value if self.datatype == ITEM and isinstance(self.value, dict) else {}
 
 
+def _entity_has_label(instance: UnieditFact, attribute: Attribute[str], value: str) -> None:
+    """Reject a bare id in place of an entity's label. A value, such as the string "P1127", may look like an id."""
+    if instance.tail_entity.datatype == ITEM and value.strip():
+        has_label(instance, attribute, value)
+
+
 @frozen(kw_only=True)
 class UnieditFact:
     """A fact with its cloze: the edit, or a hop of a question."""
 
-    prompt: str = field(validator=not_blank)
-    target: str = field(validator=has_label)
-    subject: str = field(validator=not_blank)
+    prompt: str
+    target: str = field(validator=_entity_has_label)
+    subject: str
     head_entity: UnieditEntity
     property: UnieditProperty
     tail_entity: UnieditTail
@@ -124,6 +130,13 @@ class UnieditRecord:
     edit: UnieditFact
     generality: dict[str, UnieditQuestion]
     locality: dict[str, UnieditQuestion]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the edit and every hop of its questions have a prompt, a target and a subject."""
+        questions = (*self.generality.values(), *self.locality.values())
+        facts = (self.edit, *(hop for question in questions for hop in question.hops))
+        return all(text.strip() for fact in facts for text in (fact.prompt, fact.target, fact.subject))
 
 
 def numbered(content: dict[str, Any]) -> list[Any]:

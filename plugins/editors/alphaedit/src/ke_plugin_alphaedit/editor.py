@@ -64,8 +64,13 @@ class AlphaEdit(LocateEditor):
             return spaces[layer].update(keys, residual, [saved[layer] for saved in earlier])
 
         norms, left = spread_over_layers(work.weights, context.modules, targets, layers, solve)
-        self._earlier.keep(work, {layer: average_keys(context.modules, targets.rows, layer) for layer in layers})
         return context.details(norms, targets.report(left)) | {"null_spaces": null_space_details(spaces)}
+
+    def after(self, work: EditInProgress) -> None:
+        """Keep the keys of these edits while they are active."""
+        ((targets, _settings),) = work.optimized
+        modules, layers = work.context.modules, work.context["layers"]
+        self._earlier.keep(work, {layer: average_keys(modules, targets.rows, layer) for layer in layers})
 
     def _space(self, context: LocateContext, layer: int) -> NullSpace:
         covariance = context.covariances[layer]

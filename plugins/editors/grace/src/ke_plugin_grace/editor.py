@@ -23,6 +23,7 @@ from ke_weights.plugin import (
     OpenModel,
     Rewrite,
     StatefulEditor,
+    answer_ids,
     as_rewrites,
     edit_change,
     edit_room,
@@ -31,7 +32,6 @@ from ke_weights.plugin import (
     model_facts,
     restored_on_error,
     rewrite,
-    target_ids,
     training_rows,
 )
 
@@ -168,7 +168,7 @@ class Grace(StatefulEditor):
 
 def tokens_of(model: OpenModel, made: Rewrite) -> EditTokens:
     """Return the tokens of an edit, with its prompt as the model reads it to answer."""
-    target = target_ids(model.tokenizer, made.prompt, made.target)
+    target = answer_ids(model, made.prompt, made.target)
     return EditTokens(id=made.id, prompt=tuple(model.encode(made.prompt)), target=target)
 
 

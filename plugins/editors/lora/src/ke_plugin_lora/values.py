@@ -94,7 +94,7 @@ def settings(config: AdapterConfig, facts: ModelFacts) -> dict[str, Setting]:
 
     No targets: the MLP output projection of every block. No layers: every block.
     """
-    otherwise = _paper(facts.shape) if config.profile == "paper" else _derived(facts.shape)
+    otherwise = _paper(facts.shape) if config.profile == "paper" else _derived(config, facts.shape)
     return resolve_hyperparameters(config, PUBLISHED.get(facts.shape.key), otherwise)
 
 
@@ -109,14 +109,17 @@ def _paper(shape: Shape) -> dict[str, Setting]:
     }
 
 
-def _derived(shape: Shape) -> dict[str, Setting]:
+def _derived(config: AdapterConfig, shape: Shape) -> dict[str, Setting]:
     """Return settings that leave a small model usable. The README has the measurements behind them."""
+    rank = EASYEDIT["rank"] if config.rank is None else config.rank
     return {
         "targets": Setting((), "the MLP output projection, which stores facts and which locate-and-edit methods edit"),
         "layers": edited_layers(shape),
         "epochs": Setting(60, "published for Qwen2.5-7B; early stopping needs about 11"),
-        "rank": Setting(8, "published for every model"),
-        "alpha": Setting(8.0, "B A is not scaled: the published alpha / r of 4 is a four times higher rate"),
+        "rank": Setting(rank, "published for every model"),
+        "alpha": Setting(
+            float(rank), "r, so B A is not scaled: the published alpha / r of 4 is a four times higher rate"
+        ),
         "dropout": Setting(0.0, "early stopping needs the loss without noise"),
         "lr": Setting(3e-3, "measured on SmolLM2-135M: an edit needs about 11 epochs"),
         "stop_loss": Setting(0.1, "a probability of 90% for each token of the new object: later epochs only do damage"),

@@ -16,7 +16,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from ke_weights.hypernetwork import GradientFactors, Hypernetwork, LowRankResidual, NetworkShape, placed, shapes_of
+from ke_weights.hypernetwork import (
+    GradientFactors,
+    Hypernetwork,
+    LowRankResidual,
+    NetworkShape,
+    ignores_constant,
+    placed,
+    shapes_of,
+)
 
 OF_MATRICES = ("steps", "ridges")
 """Parameters with one element per matrix."""
@@ -49,8 +57,9 @@ class MalmenNetwork(Hypernetwork):
         positive: bool,
         seed: int = 0,
         scaled: bool = True,
+        ignore_constant: bool = True,
     ) -> None:
-        super().__init__(shapes, rank=rank, layers=layers, seed=seed, scaled=scaled)
+        super().__init__(shapes, rank=rank, layers=layers, seed=seed, scaled=scaled, ignore_constant=ignore_constant)
         self.positive = positive
         self.steps = nn.Parameter(torch.full((len(shapes),), math.log(math.expm1(step)) if positive else step))
         self.ridges = nn.Parameter(torch.zeros(len(shapes)))
@@ -83,5 +92,6 @@ def new_network(module: nn.Module, recipe: Mapping[str, Any], editor: str, *, se
             positive=recipe["positive_step"],
             seed=seed,
             scaled=recipe["scaled_v"],
+            ignore_constant=ignores_constant(recipe),
         ),
     )

@@ -57,14 +57,14 @@ def sequence_step(
         found, unedited, _logits = gradient_factors(module, names, batches[0].inner, answers=True)
     network.observe(found)
     if not finite([*(one.x for one in found.values()), *(one.g for one in found.values())]):
-        return SequenceStep(losses=StepLosses(torch.tensor(torch.nan), 0.0, 0.0, 0.0), shifts=dict(before))
+        return _not_finite(before)
     changes = {name: network.changes(name, found[name]) for name in names}
     solved = {name: solve(network, name, found[name], changes[name].detach()) for name in names}
     made = {name: one.shift().to(changes[name]) for name, one in solved.items()}
     after = {name: (before[name] + s if before else s).detach().requires_grad_() for name, s in made.items()}
     losses = _model_gradients(module, batches, before, after, weights)
     if not finite([losses.total, *(one.grad for one in after.values())]):
-        return SequenceStep(losses=losses, shifts=dict(before))
+        return _not_finite(before)
     total = losses.total
     for name, s in made.items():
         of_shift = after[name].grad
@@ -79,6 +79,11 @@ def sequence_step(
         losses=StepLosses(total, losses.edit, losses.locality, float(unedited.mean())),
         shifts={name: one.detach() for name, one in after.items()},
     )
+
+
+def _not_finite(before: Shifts) -> SequenceStep:
+    """Return a step with numbers that are not finite. Its total is NaN, so the training counts it as skipped."""
+    return SequenceStep(losses=StepLosses(torch.tensor(torch.nan), 0.0, 0.0, 0.0), shifts=dict(before))
 
 
 def solve(network: MalmenNetwork, name: str, found: GradientFactors, changes: Tensor) -> RidgeShift:

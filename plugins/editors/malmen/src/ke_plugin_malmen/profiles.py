@@ -41,7 +41,8 @@ def resolve_profile(name: str, config: MalmenConfig, facts: ModelFacts) -> dict[
 
     ``steps``: batches after which the training is finished, 0 for a time limit only. ``wordings``: the prompts that the
     edit's loss is computed on. ``accumulate``: one optimizer step per sequence. ``positive_step``: eta is a softplus.
-    ``scaled_v``: V starts as N(0, 1/n) instead of N(0, 1).
+    ``scaled_v``: V starts as N(0, 1/n) instead of N(0, 1). ``ignore_constant``: features without variance in
+    training are normalized to 0.
     """
     found = {key: Setting(value, AUTHORS[name]) for key, value in {**COMMON, **BUDGETS[name]}.items()}
     if config.profile == "default":
@@ -50,8 +51,8 @@ def resolve_profile(name: str, config: MalmenConfig, facts: ModelFacts) -> dict[
 
 
 COMMON: Mapping[str, Any] = {
-    "lr": 1e-5, "step_lr": 1e-5, "step_init": 1e-6, "positive_step": False, "scaled_v": False, "clip": 1.0,
-    "wordings": "paraphrases",
+    "lr": 1e-5, "step_lr": 1e-5, "step_init": 1e-6, "positive_step": False, "scaled_v": False,
+    "ignore_constant": False, "clip": 1.0, "wordings": "paraphrases",
 }  # fmt: skip
 BUDGETS: Mapping[str, Mapping[str, Any]] = {
     "malmen": {
@@ -74,6 +75,7 @@ def _default(name: str, hidden: int) -> dict[str, Setting]:
         "step_init": (STEPS[name], "measured on SmolLM2-135M"),
         "positive_step": (True, "eta keeps its sign"),
         "scaled_v": (True, "elements of V y start at unit size"),
+        "ignore_constant": (True, "nothing was learned about features without variance in training"),
         "batch": (8, "more steps in the same time"),
         "steps": (0, "limited by time only"),
         "wordings": ("all", "the edit's own prompt counts as a wording, so it is trained too"),

@@ -18,13 +18,13 @@ from ke_weights.plugin import (
     Adaptor,
     OpenModel,
     SubjectTokens,
+    answer_ids,
     as_rewrites,
     edit_change,
     edit_room,
     map_orientation,
     module_outputs,
     restored_on_error,
-    target_ids,
 )
 
 
@@ -107,9 +107,7 @@ class MeloModel(PassthroughModel):
         """Train ``block`` on ``edits``, and add their queries to the database."""
         model, how = self.session.model, self.made.training
         rewrites = as_rewrites(edits, model.tokenizer, edit_room(model))
-        tokens = [
-            (tuple(model.encode(one.prompt)), target_ids(model.tokenizer, one.prompt, one.target)) for one in rewrites
-        ]
+        tokens = [(tuple(model.encode(one.prompt)), answer_ids(model, one.prompt, one.target)) for one in rewrites]
         trained = train_block(
             how, rewrites, tokens, first_factors(how, self.session.seed, block), whole=bool(model.adaptors)
         )

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ke_weights.hypernetwork import GradientFactors, Hypernetwork, NetworkShape, placed, shapes_of
+from ke_weights.hypernetwork import GradientFactors, Hypernetwork, NetworkShape, ignores_constant, placed, shapes_of
 
 LAYERS = 2
 
@@ -20,9 +20,16 @@ class MendNetwork(Hypernetwork):
     """All networks, and the learned step size lr_i of every matrix. ``shapes``: (in, out) by layer name."""
 
     def __init__(
-        self, shapes: Mapping[str, NetworkShape], *, rank: int, step: float, seed: int = 0, scaled: bool = True
+        self,
+        shapes: Mapping[str, NetworkShape],
+        *,
+        rank: int,
+        step: float,
+        seed: int = 0,
+        scaled: bool = True,
+        ignore_constant: bool = True,
     ) -> None:
-        super().__init__(shapes, rank=rank, layers=LAYERS, seed=seed, scaled=scaled)
+        super().__init__(shapes, rank=rank, layers=LAYERS, seed=seed, scaled=scaled, ignore_constant=ignore_constant)
         self.steps = nn.Parameter(torch.full((len(shapes),), step))
 
     def transform(self, name: str, found: GradientFactors) -> tuple[Tensor, Tensor]:
@@ -37,6 +44,11 @@ def new_network(module: nn.Module, recipe: Mapping[str, Any], *, seed: int = 0) 
     return placed(
         module,
         lambda: MendNetwork(
-            shapes, rank=recipe["rank"], step=recipe["step_init"], seed=seed, scaled=recipe["scaled_v"]
+            shapes,
+            rank=recipe["rank"],
+            step=recipe["step_init"],
+            seed=seed,
+            scaled=recipe["scaled_v"],
+            ignore_constant=ignores_constant(recipe),
         ),
     )

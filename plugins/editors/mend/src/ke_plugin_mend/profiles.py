@@ -38,6 +38,7 @@ def resolve_profile(config: MendConfig, hidden: int) -> dict[str, Setting]:
     ``steps``: optimizer steps after which the training is finished, 0 for a time limit only. ``wordings``: the prompts
     that L_e is computed on. ``both_adams``: whether the step sizes are also in the network's Adam.
     ``scaled_v``: whether V starts as N(0, 1/n) instead of N(0, 1).
+    ``ignore_constant``: whether features without variance in training are normalized to 0.
     """
     found = _paper() if config.profile == "paper" else _default(hidden)
     return with_given(config, found)
@@ -52,6 +53,7 @@ def _paper() -> dict[str, Setting]:
         "step_init": 1e-4,
         "both_adams": True,
         "scaled_v": False,
+        "ignore_constant": False,
         "batch": 10,
         "steps": 10_000,
         "clip": 100.0,
@@ -68,6 +70,7 @@ def _default(hidden: int) -> dict[str, Setting]:
         "rank": Setting(max(hidden // 4, 1), f"{DEFAULT}: a quarter of the hidden size, {hidden}"),
         "lr": Setting(1e-4, f"{DEFAULT}: a few hundred steps are enough"),
         "scaled_v": Setting(value=True, reason=f"{DEFAULT}: elements of V y start at unit size"),
+        "ignore_constant": Setting(value=True, reason=f"{DEFAULT}: nothing was learned about them"),
         "step_lr": Setting(3e-5, f"{DEFAULT}: useful step sizes are about 1e-4 to 1e-3"),
         "both_adams": Setting(value=False, reason=f"{DEFAULT}: the network's learning rate is too large for them"),
         "batch": Setting(4, f"{DEFAULT}: more steps in the same time"),

@@ -65,8 +65,13 @@ class Nse(LocateEditor):
             targets = work.edit_targets(layers[-1], "block")
         passes = _Passes(work, targets, self._history.of(work))
         left = passes.run()
-        self._history.keep(work, {layer: average_keys(context.modules, targets.rows, layer) for layer in layers})
         return context.details(passes.relative_norms(), targets.report(left)) | passes.details()
+
+    def after(self, work: EditInProgress) -> None:
+        """Keep the keys of these edits while they are active."""
+        ((targets, _settings),) = work.optimized
+        modules, layers = work.context.modules, work.context["layers"]
+        self._history.keep(work, {layer: average_keys(modules, targets.rows, layer) for layer in layers})
 
     @contextmanager
     def _rewound(self, work: EditInProgress) -> Iterator[None]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from attrs import field, frozen
 
 from ke_core.plugin import SLOT, Session
-from ke_weights.plugin import OpenModel, Rewrite, context_templates, derived_seed, edit_room, read_corpus, target_ids
+from ke_weights.plugin import OpenModel, Rewrite, answer_ids, context_templates, derived_seed, edit_room, read_corpus
 
 LENGTHS = (6, 11)
 """Tokens of the left contexts: a word, and 5 or 10 after it."""
@@ -41,7 +41,7 @@ class TrainingTexts:
         prompts = [template.removesuffix(SLOT) + edit.prompt for template in self.templates]
         return TrainingInputs(
             prompts=tuple(tuple(model.encode(prompt)) for prompt in prompts),
-            target=target_ids(model.tokenizer, edit.prompt, edit.target),
+            target=answer_ids(model, edit.prompt, edit.target),
             unrelated=tuple(model.encode(unrelated(self.documents, seed_of(seed, "unrelated", number)))),
         )
 

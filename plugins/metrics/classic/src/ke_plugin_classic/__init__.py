@@ -68,5 +68,6 @@ def ke_metrics() -> list[MetricSpec]:
                 "locality": "unrelated answers unchanged",
             },
             measures={"fluency": "bits"},
+            signed=frozenset({"efficacy-magnitude", "paraphrase-magnitude", "locality-magnitude"}),
         )
     ]

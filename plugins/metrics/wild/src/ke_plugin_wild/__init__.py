@@ -39,5 +39,6 @@ def ke_metrics() -> list[MetricSpec]:
                 PARAPHRASE + GENERATED: "paraphrases generated correctly",
             },
             contrary=frozenset({EFFICACY + INFLATION, PARAPHRASE + INFLATION}),
+            signed=frozenset({EFFICACY + INFLATION, PARAPHRASE + INFLATION}),
         )
     ]

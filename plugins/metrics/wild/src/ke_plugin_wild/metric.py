@@ -30,6 +30,7 @@ from ke_core.plugin import (
     PHASES,
     PROBABILITY,
     CaseRecord,
+    Failure,
     NoValue,
     Phase,
     Probe,
@@ -121,15 +122,21 @@ class _Protocols:
         return math.fsum(shares) / len(shares)
 
     def _matching(self, probe: Probe, style: str) -> Iterator[float]:
-        """Yield the fraction of matching tokens of the right object of each query."""
+        """Yield the fraction of matching tokens of each query's target, also where the edit was not made.
+
+        A failed request counts as no matching token, unless the method returns no log-probabilities at all.
+        """
         for query in probe.queries:
-            reply = log_probabilities(outcome_of(self.record, self.phase, style, query.id).reply)
-            right = expected(query, probe, self.phase, edited=self.record.edited).gold.entities[0].label.strip()
-            place = query.options.index(right)
-            matches = reply.matches[place]
+            reply = outcome_of(self.record, self.phase, style, query.id).reply
+            if isinstance(reply, Failure) and not reply.unscored:
+                yield 0.0
+                continue
+            scored = log_probabilities(reply)
+            place = query.options.index(query.gold.entities[0].label.strip())
+            matches = scored.matches[place]
             if matches is None:
                 raise NoValue(UNTOLD)
-            yield matches / max(reply.tokens[place], 1)
+            yield matches / max(scored.tokens[place], 1)
 
     def _generated(self, style: str) -> float:
         """Return the fraction of probes whose answer the judge accepts."""

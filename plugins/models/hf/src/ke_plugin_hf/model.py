@@ -242,6 +242,10 @@ class HFModel:
         """Return the token ids of a prompt as ``generate`` reads it, with special tokens and chat template."""
         return self._coder.prompts([prompt])[0]
 
+    def encode_continuation(self, prompt: str, text: str) -> list[int]:
+        """Return the token ids of ``text`` after ``prompt`` as ``score`` reads it, without those of the prompt."""
+        return self._coder.continuation(prompt, self.encode(prompt), text)
+
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ``ids`` without special tokens."""
         return self._coder.decode(ids)
@@ -268,7 +272,7 @@ def _around(module: Any, coder: PromptTokenizer, ends: frozenset[int]) -> str:
         config.pop(aside, None)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     words = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
-    template = (tokenizer.chat_template, CONTINUATION_FORMAT, "scored as it is written") if coder.chat else None
+    template = (tokenizer.chat_template, CONTINUATION_FORMAT, "scored as a message") if coder.chat else None
     parts: tuple[object, ...] = (json.dumps(config, sort_keys=True, default=str), words, coder.chat, template)
     if ends != _ids(config.get("eos_token_id")) or coder.begin != config.get("bos_token_id"):
         parts += (sorted(ends), coder.begin)

@@ -16,6 +16,7 @@ from ke_weights.hypernetwork.network import (
     NetworkShape,
     Normalizer,
     ShapeNetwork,
+    ignores_constant,
     load_network,
     placed,
     shapes_of,
@@ -34,6 +35,6 @@ __all__ = [
     "PREFIX", "EditBatch", "ExampleSampler", "GradientFactors", "Hypernetwork", "HypernetworkEditor",
     "HypernetworkExample", "HypernetworkTrainer", "HypernetworkTraining", "LowRankResidual", "NetworkOptimizer",
     "NetworkShape", "Normalizer", "ShapeNetwork", "StepLosses", "TrainedNetwork", "Wordings", "add_updates",
-    "divergence", "edit_details", "edit_factors", "finite", "gradient_factors", "load_network", "place_of", "placed",
-    "setting_values", "shapes_of", "usable_examples", "with_given",
+    "divergence", "edit_details", "edit_factors", "finite", "gradient_factors", "ignores_constant", "load_network",
+    "place_of", "placed", "setting_values", "shapes_of", "usable_examples", "with_given",
 ]  # fmt: skip

@@ -26,19 +26,25 @@ from ke_weights.hypernetwork.factors import GradientFactors
 PREFIX = "network."
 """Of the network's arrays in a checkpoint."""
 EPSILON = 1e-7  # added to the standard deviation, as MEND published
+ROUNDING = 1e-12  # largest standard deviation of a constant feature relative to its mean, in float64
 
 NetworkShape = tuple[int, int]
 
 
 class Normalizer(nn.Module):
-    """Elementwise mean and standard deviation of every training vector (Welford), in float64."""
+    """Elementwise mean and standard deviation of every training vector (Welford), in float64.
+
+    ``ignore_constant``: normalize features without variance in training to 0. Otherwise one that differs in an edit,
+    such as a ReLU neuron that was 0 in training, is divided by 1e-7, as released, and outweighs all others.
+    """
 
     count: Tensor
     mean: Tensor
     squares: Tensor
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, ignore_constant: bool = True) -> None:
         super().__init__()
+        self.ignore_constant = ignore_constant
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
         self.register_buffer("squares", torch.zeros(size, dtype=torch.float64))
@@ -65,8 +71,12 @@ class Normalizer(nn.Module):
         return (self.squares / (self.count - 1).clamp(min=1)).sqrt()
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Return (v - mean) / (std + 1e-7), in the vectors' dtype."""
-        return ((double(vectors) - self.mean) / (self.std + EPSILON)).to(vectors)
+        """Return (v - mean) / (std + 1e-7), in the vectors' dtype; 0 for an ignored feature."""
+        std = self.std
+        normalized = (double(vectors) - self.mean) / (std + EPSILON)
+        if self.ignore_constant:
+            normalized = normalized.where(std > ROUNDING * self.mean.abs(), 0.0)
+        return normalized.to(vectors)
 
 
 class LowRankResidual(nn.Module):
@@ -93,10 +103,10 @@ class LowRankResidual(nn.Module):
 class ShapeNetwork(nn.Module):
     """The network for the matrices of one shape (in, out)."""
 
-    def __init__(self, shape: NetworkShape, layers: Sequence[LowRankResidual]) -> None:
+    def __init__(self, shape: NetworkShape, layers: Sequence[LowRankResidual], *, ignore_constant: bool = True) -> None:
         super().__init__()
         self.inputs = shape[0]
-        self.norm_x, self.norm_g = Normalizer(shape[0]), Normalizer(shape[1])
+        self.norm_x, self.norm_g = (Normalizer(size, ignore_constant=ignore_constant) for size in shape)
         self.layers = nn.ModuleList(layers)
 
     def forward(self, x: Tensor, g: Tensor, matrix: int) -> tuple[Tensor, Tensor]:
@@ -108,12 +118,22 @@ class ShapeNetwork(nn.Module):
 
 
 class Hypernetwork(nn.Module):
-    """The networks of all shapes. ``shapes``: (in, out) by layer name. Subclasses add what is learned per matrix."""
+    """The networks of all shapes. ``shapes``: (in, out) by layer name. Subclasses add what is learned per matrix.
+
+    ``scaled``: see ``LowRankResidual``. ``ignore_constant``: see ``Normalizer``.
+    """
 
     layer: ClassVar[type[LowRankResidual]] = LowRankResidual
 
     def __init__(
-        self, shapes: Mapping[str, NetworkShape], *, rank: int, layers: int, seed: int = 0, scaled: bool = True
+        self,
+        shapes: Mapping[str, NetworkShape],
+        *,
+        rank: int,
+        layers: int,
+        seed: int = 0,
+        scaled: bool = True,
+        ignore_constant: bool = True,
     ) -> None:
         super().__init__()
         rng = torch.Generator().manual_seed(seed)
@@ -124,7 +144,9 @@ class Hypernetwork(nn.Module):
         self.networks = nn.ModuleDict(
             {
                 _key(shape): ShapeNetwork(
-                    shape, [self.layer(sum(shape), rank, len(names), rng, scaled=scaled) for _ in range(layers)]
+                    shape,
+                    [self.layer(sum(shape), rank, len(names), rng, scaled=scaled) for _ in range(layers)],
+                    ignore_constant=ignore_constant,
                 )
                 for shape, names in by_shape.items()
             }
@@ -185,6 +207,11 @@ def placed(module: nn.Module, make: Callable[[], N]) -> N:
     for buffer in network.buffers():  # of the normalizers, float64
         buffer.data = buffer.data.to(home(weight.device))
     return network
+
+
+def ignores_constant(recipe: Mapping[str, Any]) -> bool:
+    """Return whether the normalizers ignore features without variance; older recipes do not state it."""
+    return bool(recipe.get("ignore_constant", recipe["scaled_v"]))  # both are false in the paper profile only
 
 
 def load_network(network: Hypernetwork, saved: Mapping[str, Any]) -> None:

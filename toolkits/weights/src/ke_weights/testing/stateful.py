@@ -19,6 +19,13 @@ MARGIN = 30
 """Tokens between the edit and the context: an editor may use some of them for left contexts."""
 
 
+def chat_model() -> HFModel:
+    """Return a model with a chat template that ends in a line break, after which an answer begins without a space."""
+    plain = tiny_model("llama")
+    plain.tokenizer.chat_template = "{% for turn in messages %}Q: {{ turn['content'] }}{{ '\\n' }}{% endfor %}"
+    return HFModel.from_parts(plain.module, plain.tokenizer, id="tiny:chat", chat=True)
+
+
 def expect_room_for_chat_format(editor: StatefulEditor, root: Path) -> None:
     """Expect that an edit is refused if it fits into the context as plain text, but not in the chat format."""
     plain = tiny_model("gpt2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ It is the default in LLaMA's templates.
 """
 
 LINE = "\n"  # seldom one token with what follows it
+ONE_SPACE = re.compile(r"\A (?=\S)")
+"""The space that separates a continuation from its prompt."""
 
 
 @define(eq=False)
@@ -48,8 +51,14 @@ class PromptTokenizer:
 
         They are encoded together if that does not change the prompt's ids, because a SentencePiece tokenizer would add
         a space before ``text``. Otherwise ``text`` is encoded separately.
+
+        A message after white space, such as the line break at the end of a chat template, begins without a space. The
+        space at the start of ``text`` is then omitted.
         """
-        both = self._whole([(self._turn(prompt) if self.chat else prompt) + text])[0]
+        before = self._turn(prompt) if self.chat else prompt
+        if self.chat and before[-1:].isspace():
+            text = ONE_SPACE.sub("", text)
+        both = self._whole([before + text])[0]
         if both[: len(ids)] == list(ids):
             return both[len(ids) :]
         return inside_ids(self.tokenizer, text)
