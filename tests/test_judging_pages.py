@@ -59,7 +59,7 @@ def section(page: str, name: str) -> str:
 def test_the_commands_of_the_judges_page_work(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = {line: ke(line, capsys) for line in commands(JUDGES)}
     written = [err.splitlines()[0] for line, (_out, err) in said.items() if line.startswith("judge ")]
-    assert written == ["20 lines of judgments written", "0 lines of judgments written"]
+    assert written == ["20 lines of judgments written", "every answer was judged already"]
     records = (folder / "runs" / "parrot" / "records.jsonl").read_text(encoding="utf-8").splitlines()
     options = [json.loads(line)["judge"]["options"]["match"] for line in records if '"kind":"judged"' in line]
     assert [options.index("contains"), options[-1]] == [len(options) // 2, "exact"]
