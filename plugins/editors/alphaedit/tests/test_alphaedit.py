@@ -18,7 +18,7 @@ from ke_plugin_hf.testing import FAMILIES, Family, tiny_model
 from ke_testing.examples import MOVE_GATE, MOVE_TOWER, facts_of
 from ke_testing.fakes import make_session
 from ke_weights import PUBLISHED_MULTI_LAYER
-from ke_weights.plugin import KeyCovariance, NullSpace, null_space
+from ke_weights.plugin import KeyCovariance, NullSpace, average_keys, null_space
 from ke_weights.testing.reference import F, random_problem
 from ke_weights.testing.reference_edits import FLOAT32_PARTS, ReferenceModel, off
 from ke_weights.testing.weights import whole_of
@@ -156,7 +156,7 @@ def test_keys_are_kept_while_edits_are_active(tmp_path: Path) -> None:
 def test_failed_edit_leaves_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny_model("gpt2")
     editor, session = AlphaEdit(SMALL), make_session(model, root=tmp_path)
-    real, calls = editor_module.average_keys, []
+    real, calls = average_keys, []
 
     def fails(*args: Any) -> Tensor:
         calls.append(args)
@@ -164,7 +164,7 @@ def test_failed_edit_leaves_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             raise ZeroDivisionError
         return real(*args)
 
-    monkeypatch.setattr(editor_module, "average_keys", fails)
+    monkeypatch.setattr("ke_weights.locate_editor.average_keys", fails)
     with editor.edit(session, [MOVE_TOWER]):
         with pytest.raises(ZeroDivisionError), editor.edit(session, [MOVE_GATE]):
             pass

@@ -19,7 +19,7 @@ from ke_weights.edit_targets import EditTargets
 from ke_weights.edit_trace import EditTrace
 from ke_weights.given_inputs import GivenInputs
 from ke_weights.hyperparameters import RankOneConfig, single_layer_settings
-from ke_weights.keys import bare_values
+from ke_weights.keys import average_keys, bare_values
 from ke_weights.locate import LocateContext, LocateContextCache
 from ke_weights.offset_rows import Site
 from ke_weights.optimize import TargetSettings
@@ -53,6 +53,11 @@ class EditInProgress:
         targets = targets.traced(self.context.trace)
         self.optimized.append((targets, settings))
         return targets
+
+    def edit_keys(self, layer: int) -> Tensor:
+        """Return the keys of the edits on the current model, averaged over left contexts, [f, N]."""
+        (targets, _settings), *_more = self.optimized
+        return average_keys(self.context.modules, targets.rows, layer)
 
     def covariance(self, layer: int, weight: float) -> KeyCovariance:
         """Return C of ``layer`` plus the ridges of the wrappers; ``weight`` is that of C in the normal matrix."""

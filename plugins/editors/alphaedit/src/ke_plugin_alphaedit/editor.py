@@ -28,7 +28,6 @@ from ke_weights.plugin import (
     LocateEditor,
     LowRank,
     NullSpace,
-    average_keys,
     null_space,
     spread_over_layers,
 )
@@ -68,9 +67,7 @@ class AlphaEdit(LocateEditor):
 
     def after(self, work: EditInProgress) -> None:
         """Keep the keys of these edits while they are active."""
-        ((targets, _settings),) = work.optimized
-        modules, layers = work.context.modules, work.context["layers"]
-        self._earlier.keep(work, {layer: average_keys(modules, targets.rows, layer) for layer in layers})
+        self._earlier.keep(work, {layer: work.edit_keys(layer) for layer in work.context["layers"]})
 
     def _space(self, context: LocateContext, layer: int) -> NullSpace:
         covariance = context.covariances[layer]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ke_core.plugin import Details
 from ke_plugin_key_history import KeyHistoryConfig
-from ke_weights.plugin import EditInProgress, EditState, UpdateWrapper, average_keys
+from ke_weights.plugin import EditInProgress, EditState, UpdateWrapper
 
 Keys = Mapping[int, Tensor]
 """Keys of one batch by layer, [f, N], times the square root of the weight, in CPU memory."""
@@ -50,6 +50,5 @@ class KeyHistory(UpdateWrapper):
         return {"batches": len(self.history.of(work))}
 
     def _read(self, work: EditInProgress, layer: int) -> Tensor:
-        (targets, _settings), *_more = work.optimized
         scale: float = self.config.weight**0.5
-        return (average_keys(work.context.modules, targets.rows, layer) * scale).cpu()
+        return (work.edit_keys(layer) * scale).cpu()

@@ -33,7 +33,6 @@ from ke_weights.plugin import (
     LocateContextCache,
     LocateEditor,
     LowRank,
-    average_keys,
     double,
     frobenius,
     ridge_update,
@@ -69,9 +68,7 @@ class Nse(LocateEditor):
 
     def after(self, work: EditInProgress) -> None:
         """Keep the keys of these edits while they are active."""
-        ((targets, _settings),) = work.optimized
-        modules, layers = work.context.modules, work.context["layers"]
-        self._history.keep(work, {layer: average_keys(modules, targets.rows, layer) for layer in layers})
+        self._history.keep(work, {layer: work.edit_keys(layer) for layer in work.context["layers"]})
 
     @contextmanager
     def _rewound(self, work: EditInProgress) -> Iterator[None]:

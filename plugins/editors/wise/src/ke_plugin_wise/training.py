@@ -186,7 +186,7 @@ def _evaluate(
     moved = side_difference(inputs, difference, place.bias)
     tokens = torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
     outside = routing_score(output, moved, tokens, settings.activation).to(nll.device)
-    (inside,) = (score.to(nll.device) for score in scores)
+    inside = scores[0].to(nll.device)
     loss = wise_loss(nll, inside, outside, settings.margins, tokens=rows.target, released=settings.released)
     return loss, inside, outside
 
