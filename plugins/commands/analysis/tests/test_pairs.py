@@ -26,12 +26,12 @@ def spec(**more):
     return MetricSpec(name="m", summary="s", config=ToyConfig, build=lambda _config: None, **more)
 
 
-def seen(values, batch=""):
+def seen(values, batch="", **options):
     """Return the observations; ``batch``: all cases shared one model."""
     from attrs import evolve
 
     records = [CaseRecord(case=evolve(CASE, id=name), batch=batch or name) for name in values]
-    made, metric = Observations(), Given(values.values())
+    made, metric = Observations(**options), Given(values.values())
     for record in records:
         made.add(metric, "m", record)
     return made
@@ -127,6 +127,13 @@ def test_a_batch_in_either_run_is_one_resampling_unit():
     assert other.interval is None
     (both,) = found(seen(alone), seen(values)).values()
     assert both.interval is not None
+
+
+def test_the_batches_of_a_sequential_run_are_one_resampling_unit():
+    values = {name: one(float(number % 2)) for number, name in enumerate("abcdef")}
+    alone = {name: one(0.0) for name in "abcdef"}
+    (made,) = found(seen(alone), seen(values, sequential=True)).values()
+    assert (made.interval, made.note) == (None, "one batch, no interval")
 
 
 def test_repeated_observations_are_paired_by_query():

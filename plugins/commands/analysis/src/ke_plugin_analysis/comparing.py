@@ -136,7 +136,7 @@ def compare_runs(
     measures = [(one.metric, one.spec) for one in chosen if isinstance(one.metric, Metric)]
     found = compare_records(
         [run.first(order) for run in runs], [*measures, (Verdicts(), VERDICTS_SPEC)], order,
-        seed=first.folder.spec.seed, listing=listing,
+        seed=first.folder.spec.seed, listing=listing, sequential=[run.folder.spec.plan.sequential for run in runs],
     )  # fmt: skip
     return RunComparison(
         runs=tuple(
@@ -171,9 +171,14 @@ def compare_records(
     *,
     seed: int,
     listing: bool = False,
+    sequential: Sequence[bool] = (),
 ) -> PairedRecords:
-    """Compare the records of runs, each in the order of ``order`` (case to place), with those of the first run."""
-    seen = [[Observations() for _measure in measures] for _run in runs]
+    """Compare the records of runs, each in the order of ``order`` (case to place), with those of the first run.
+
+    ``sequential``: for each run, whether its edits accumulate in one model. By default, they do in none.
+    """
+    one_model = sequential or [False] * len(runs)
+    seen = [[Observations(sequential=one) for _measure in measures] for one in one_model]
     changed = tuple(ChangedAnswers(listing) for _other in runs[1:])
     for records in _aligned(runs, order):
         for own, record in zip(seen, records, strict=True):

@@ -35,9 +35,11 @@ class Observations:
     """The values of a metric on the cases of a run, added case by case. A value costs 28 bytes; a missing one is NaN.
 
     Each row has its case, its own unit (set by the metric, or the case), its query, and the batch of the case. The
-    resampling unit of the bootstrap is the own unit, or the batch if its cases shared one edited model.
+    resampling unit of the bootstrap is the own unit, or the batch if its cases shared one edited model. In a
+    ``sequential`` run, all cases shared one.
     """
 
+    sequential: bool = False
     values: array[float] = field(factory=partial(array, "d"))
     _cases: array[int] = field(factory=_NUMBERS)
     _units: array[int] = field(factory=_NUMBERS)
@@ -86,10 +88,12 @@ class Observations:
 
     def shares(self, phase: Phase) -> bool:
         """Return whether the resampling unit of that phase is the batch."""
-        return phase == "after" and self._population.shares()
+        return phase == "after" and (self.sequential or self._population.shares())
 
     def unit(self, row: int, *, batches: bool) -> str:
         """Return the resampling unit of a row. ``batches``: the result of ``shares``."""
+        if batches and self.sequential:
+            return ""
         return self._texts[(self._batches if batches else self._units)[row]]
 
     def _number(self, text: str) -> int:
