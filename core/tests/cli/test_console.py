@@ -44,6 +44,15 @@ def test_line_names_outermost_and_innermost_work_and_time_left(clock):
     assert written.getvalue().splitlines()[-1] == "cases: 2/6, about 60 s left; requests: 10"
 
 
+def test_the_first_twentieth_of_the_work_gives_no_estimate(clock):
+    shown, written = lines()
+    for seconds, done in ((0.0, 0), (200.0, 1), (300.0, 10)):
+        clock[0] = seconds
+        shown.advance("cases", done, 110)
+        shown.write()
+    assert written.getvalue().splitlines()[1:] == ["cases: 0/110", "cases: 1/110", "cases: 10/110, about 50 min left"]
+
+
 def test_lines_are_repeated_while_nothing_advances(monkeypatch):
     monkeypatch.setattr(module, "QUIET_SECONDS", 0.01)
     shown, written = lines()

@@ -104,11 +104,11 @@ class _Work:
     total: int | None = None
 
     def words(self, now: float) -> str:
-        """``editing: 12/96, about 40 s left``."""
+        """``editing: 12/96, about 40 s left``. The first steps include preparations, so they give no estimate."""
         passed, made = now - self.began, self.done - self.first
         if self.total is None:
             return self.label + (f": {self.done}" if self.done else f", {passed:.0f} s" if passed >= 1 else "")
-        if made <= 0:
+        if made < min(10, self.total / 20):
             return f"{self.label}: {self.done}/{self.total}"
         left = round((self.total - self.done) * passed / made)
         return f"{self.label}: {self.done}/{self.total}, about {f'{left} s' if left < 100 else duration(left)} left"
