@@ -46,7 +46,7 @@ ONCE = (1, 3, 10, 30)
 
 
 @frozen(kw_only=True)
-class Curve:
+class EditCurve:
     """An editor, its options, and the numbers of edits. ``step``: edits per step of a sequence; 0: all at once.
 
     ``windows``: how many disjoint sets of edits are measured at most for each number of edits at once.
@@ -60,13 +60,13 @@ class Curve:
 
 
 CURVES = {
-    "memit": Curve(editor="memit", sizes=ONCE, windows=3),
-    "alphaedit": Curve(editor="alphaedit", sizes=ONCE, windows=3),
-    "emmet": Curve(editor="emmet", sizes=ONCE),
-    "memit+rect": Curve(editor="memit+rect", sizes=ONCE),
-    "ultraedit": Curve(editor="ultraedit", sizes=(1, 3, 10, 30, 100, 300)),
-    "ultraedit, steps of 100": Curve(editor="ultraedit", sizes=range(100, 301, 100), step=100),
-    "ft": Curve(editor="ft", sizes=(1, 3, 10, 30), options={"constrained": "false"}),
+    "memit": EditCurve(editor="memit", sizes=ONCE, windows=3),
+    "alphaedit": EditCurve(editor="alphaedit", sizes=ONCE, windows=3),
+    "emmet": EditCurve(editor="emmet", sizes=ONCE),
+    "memit+rect": EditCurve(editor="memit+rect", sizes=ONCE),
+    "ultraedit": EditCurve(editor="ultraedit", sizes=(1, 3, 10, 30, 100, 300)),
+    "ultraedit, steps of 100": EditCurve(editor="ultraedit", sizes=range(100, 301, 100), step=100),
+    "ft": EditCurve(editor="ft", sizes=(1, 3, 10, 30), options={"constrained": "false"}),
 }
 """The edits of ``memit``, ``alphaedit`` and ``memit+rect`` share their cached targets."""
 
@@ -107,10 +107,10 @@ class Sizes:
         return {"norm": norm / float(base.norm()), "top": top / float(base[0]), "rank": (norm / top) ** 2}
 
 
-class Recorder:
+class PointFile:
     """The points of a curve in a file."""
 
-    def __init__(self, path: Path, curve: Curve, sizes: Sizes, base: float) -> None:
+    def __init__(self, path: Path, curve: EditCurve, sizes: Sizes, base: float) -> None:
         self.path, self.curve, self.sizes, self.base = path, curve, sizes, base
         self.points = points_in(path)
 
@@ -141,7 +141,7 @@ def points_in(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def at_once(curve: Curve, model: Model, edits: Sequence[SourcedEdit], points: Recorder) -> None:
+def at_once(curve: EditCurve, model: Model, edits: Sequence[SourcedEdit], points: PointFile) -> None:
     """Measure each number of edits, starting from the unedited model: first the first edits, then the other windows."""
     for window in range(curve.windows):
         for size in curve.sizes:
@@ -155,7 +155,7 @@ def at_once(curve: Curve, model: Model, edits: Sequence[SourcedEdit], points: Re
                 points.add(edited, first, began)
 
 
-def in_sequence(curve: Curve, model: Model, edits: Sequence[SourcedEdit], points: Recorder) -> None:
+def in_sequence(curve: EditCurve, model: Model, edits: Sequence[SourcedEdit], points: PointFile) -> None:
     """Measure after every step."""
     last = max(curve.sizes)
     if points.has(last):
@@ -203,7 +203,7 @@ def measure(given: argparse.Namespace) -> None:
     (given.out / SETUP).write_text(json.dumps(setup, indent=1) + "\n", encoding="utf-8")
     for name in given.curves.split(";"):
         curve = CURVES[name]
-        points = Recorder(given.out / f"{name}.jsonl", curve, sizes, base)
+        points = PointFile(given.out / f"{name}.jsonl", curve, sizes, base)
         (in_sequence if curve.step else at_once)(curve, model, edits, points)
 
 

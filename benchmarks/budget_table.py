@@ -35,7 +35,7 @@ from ke_plugin_facts.budget import (
     norm_law,
     rise_of,
 )
-from ke_plugin_facts.calibration import CalibratedEditor, Calibration
+from ke_plugin_facts.calibration import BudgetCalibration, CalibratedEditor
 
 HERE = Path(__file__).parent
 AT_ONCE = {"memit": (1000, 119.6, 2.50), "alphaedit": (1000, 137.2, None)}
@@ -211,7 +211,7 @@ def ship(measured: Mapping[str, Any], once: Mapping[str, Sequence[DecayPoint]]) 
         )
         kept = tuple(evolve(one, norm=one.norm and round(one.norm, 5), damage=round(one.damage, 5)) for one in points)
         editors.append(CalibratedEditor(editor=name, options=chosen.component.options, points=kept))
-    found = Calibration(model=measured["model"], shape=measured["shape"], editors=tuple(editors))
+    found = BudgetCalibration(model=measured["model"], shape=measured["shape"], editors=tuple(editors))
     to = Path(str(files(ke_plugin_facts).joinpath("calibration.json")))
     to.write_text(json.dumps([to_json(found)], indent=1) + "\n", encoding="utf-8")
 

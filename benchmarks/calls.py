@@ -76,11 +76,6 @@ class Counted(EchoModel):
         self.asked[kind] = self.asked.get(kind, 0) + requests
 
 
-@frozen(kw_only=True)
-class NoOptions:
-    """No options."""
-
-
 class Labeled:
     """An editor that only sets the active edit of a ``Counted`` model."""
 
@@ -103,7 +98,7 @@ class Labeled:
             session.model.edit = before
 
 
-def _built(name: str, _config: NoOptions) -> Labeled:
+def _built(name: str, _config: object) -> Labeled:
     return Labeled(name)
 
 
@@ -121,7 +116,7 @@ class Plugin:
     @hookimpl
     def ke_editors(self) -> list[EditorSpec]:
         """Register three identical editors."""
-        return [EditorSpec(name=name, summary=name, config=NoOptions, build=partial(_built, name)) for name in EDITORS]
+        return [EditorSpec(name=name, summary=name, build=partial(_built, name)) for name in EDITORS]
 
 
 @frozen(kw_only=True)

@@ -38,7 +38,7 @@ Texts = list[str]
 
 
 @frozen(kw_only=True)
-class Timed:
+class TimedTexts:
     """Texts, and the wall and CPU seconds that they took."""
 
     texts: Texts
@@ -46,12 +46,14 @@ class Timed:
     cpu: float
 
 
-def timed(work: Callable[[], Sequence[Generated | Exception]], others: Callable[[], float]) -> Timed:
+def timed(work: Callable[[], Sequence[Generated | Exception]], others: Callable[[], float]) -> TimedTexts:
     """Measure ``work``. ``others``: CPU seconds of other processes so far."""
     began, before = time.perf_counter(), _own() + others()
     found = work()
     wall, cpu = time.perf_counter() - began, _own() + others() - before
-    return Timed(texts=[one.text if isinstance(one, Generated) else repr(one) for one in found], wall=wall, cpu=cpu)
+    return TimedTexts(
+        texts=[one.text if isinstance(one, Generated) else repr(one) for one in found], wall=wall, cpu=cpu
+    )
 
 
 def installed_vllm() -> Path:

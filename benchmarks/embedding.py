@@ -30,7 +30,7 @@ TOLERANCE = 1e-5
 
 
 @frozen(kw_only=True, eq=False)
-class Known:
+class KnownVectors:
     """An encoder with precomputed vectors."""
 
     id: str
@@ -88,7 +88,7 @@ def main() -> None:
         show_profile(lambda: encoder.embed(texts), encoder.model)
 
     memory = FactMemory(
-        Known(id=encoder.id, vectors=dict(zip(texts, vectors, strict=True))), zip(texts, texts, strict=True)
+        KnownVectors(id=encoder.id, vectors=dict(zip(texts, vectors, strict=True))), zip(texts, texts, strict=True)
     )
     look = Stopwatch(torch.device("cpu"))  # vectors lie in the processor's memory
     hits, quick = look.timed(lambda: memory.search(texts, k=1, hidden=[frozenset()] * count))

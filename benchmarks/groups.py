@@ -39,7 +39,7 @@ from ke_testing.fakes import SilentProgress
 
 
 @frozen(kw_only=True)
-class Timed:
+class TimedEdits:
     """Replies of the edited models in order, CPU and wall seconds, and the model's forward passes."""
 
     replies: list[tuple[str, str, Reply]]
@@ -53,7 +53,7 @@ class Timed:
         return f"{name:18} {self.cpu:8.1f} s CPU {self.wall:8.1f} s, {passes:,} passes of {tokens / passes:.1f} tokens"
 
 
-def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: int) -> Timed:
+def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: int) -> TimedEdits:
     """Run with concurrent groups of at least ``together`` questions in total."""
     request = EvalRequest(
         editor=given.editor, dataset=DATASET, model=ModelChoice(reference=given.model), plan=Plan(limit=given.cases),
@@ -68,7 +68,7 @@ def timed(model: HFModel, given: argparse.Namespace, folder: Path, *, together: 
     taken = next(one for one in run.logged() if one.get("phase") == "edited model")
     records = (record for record in run.read() if isinstance(record, Replied) and record.phase == "after")
     replies = [(record.case, query, reply) for record in records for query, reply in record.replies.items()]
-    return Timed(replies=replies, cpu=taken["cpu_seconds"], wall=taken["seconds"], passes=model.passes() - before)
+    return TimedEdits(replies=replies, cpu=taken["cpu_seconds"], wall=taken["seconds"], passes=model.passes() - before)
 
 
 def read_options() -> argparse.Namespace:

@@ -74,14 +74,14 @@ class Comparison:
 
 
 @frozen(kw_only=True)
-class Limits:
+class PeakRates:
     """Peak rates of a device: FLOP/s of a large product, bytes/s of reading a large matrix once."""
 
     flops: float
     read: float
 
 
-def limits(device: torch.device, dtype: torch.dtype) -> Limits:
+def limits(device: torch.device, dtype: torch.dtype) -> PeakRates:
     """Measure the limits of the device, the best of three runs each."""
     watch = Stopwatch(device)
     side, rows = (8192, 2**18) if watch.waits else (2048, 2**15)
@@ -89,7 +89,7 @@ def limits(device: torch.device, dtype: torch.dtype) -> Limits:
     tall = torch.ones(rows, side, device=device, dtype=dtype)
     product = min(watch.timed(lambda: square @ square)[1] for _ in range(3))
     reading = min(watch.timed(lambda: tall @ square[0])[1] for _ in range(3))
-    return Limits(flops=2 * side**3 / product, read=tall.nbytes / reading)
+    return PeakRates(flops=2 * side**3 / product, read=tall.nbytes / reading)
 
 
 def show_rates(model: HFModel, made: ForwardCalls, seconds: float) -> None:

@@ -57,7 +57,7 @@ class Prepared:
 
 
 @frozen(kw_only=True)
-class Timed:
+class TimedReplies:
     """Replies in order, their seconds, and the model's forward passes."""
 
     replies: Sequence[Reply]
@@ -79,12 +79,12 @@ def in_turns(model: HFModel) -> Any:
 
 def advanced(
     edited: MemoryEditedModel, groups: Sequence[Sequence[EditorRequest]], watch: Stopwatch, *, turns: bool = False
-) -> Timed:
+) -> TimedReplies:
     """Answer group after group, the questions of each group concurrently."""
     model = edited.session.model
     engine, before = BatchingEngine(in_turns(model) if turns else model), model.passes()
     replies, seconds = watch.timed(lambda: [r for group in groups for r in engine.answer(edited.solve, group)])
-    return Timed(replies=replies, seconds=seconds, passes=model.passes() - before)
+    return TimedReplies(replies=replies, seconds=seconds, passes=model.passes() - before)
 
 
 def questions(cases: Sequence[Case], asker: RequestBuilder, edits: Sequence[Edit]) -> list[EditorRequest]:

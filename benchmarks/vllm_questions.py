@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 import torch
-from concurrency import MODEL, Timed, installed_vllm, timed
+from concurrency import MODEL, TimedTexts, installed_vllm, timed
 from published import add_data_dir
 from questions import MAX_TOKENS, WARM_UP, prompts
 
@@ -34,7 +34,7 @@ SETTINGS = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "4"
             "VLLM_CPU_OMP_THREADS_BIND": "nobind", "DO_NOT_TRACK": "1", "VLLM_LOGGING_LEVEL": "ERROR"}  # fmt: skip
 
 
-def ours(texts: list[str], dtype: str) -> Timed:
+def ours(texts: list[str], dtype: str) -> TimedTexts:
     """Generate in this process."""
     model = open_model(MODEL, ModelRequest(id="", device="cpu", dtype=dtype))
     model.generate([Generate(prompt=text, max_tokens=MAX_TOKENS) for text in WARM_UP])
@@ -42,7 +42,7 @@ def ours(texts: list[str], dtype: str) -> Timed:
     return timed(lambda: model.generate(requests), lambda: 0.0)
 
 
-def theirs(texts: list[str], dtype: str, threads: int) -> Timed:
+def theirs(texts: list[str], dtype: str, threads: int) -> TimedTexts:
     """Generate with vLLM in a process of its own."""
     work = {"model": str(folder_of(MODEL)), "dtype": dtype, "context": CONTEXT, "max_tokens": MAX_TOKENS,
             "warm_up": WARM_UP, "prompts": texts}  # fmt: skip
@@ -50,7 +50,7 @@ def theirs(texts: list[str], dtype: str, threads: int) -> Timed:
         [str(installed_vllm().with_name("python")), str(INSIDE)], input=json.dumps(work), text=True, check=True,
         stdout=subprocess.PIPE, env=os.environ | SETTINGS | {"OMP_NUM_THREADS": str(threads)},
     )  # fmt: skip
-    return Timed(**json.loads(ended.stdout))
+    return TimedTexts(**json.loads(ended.stdout))
 
 
 def read_options() -> argparse.Namespace:
@@ -70,7 +70,7 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     cases = json.loads((given.data_dir / "mquake" / "MQuAKE-CF-3k.json").read_text(encoding="utf-8"))
     texts = prompts(cases, given.questions)
-    found: dict[str, list[Timed]] = {"ke": [], "vLLM": []}
+    found: dict[str, list[TimedTexts]] = {"ke": [], "vLLM": []}
     for _repeat in range(given.repeats):
         found["vLLM"].append(theirs(texts, given.dtype, given.threads))
         found["ke"].append(ours(texts, given.dtype))

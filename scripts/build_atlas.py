@@ -50,7 +50,7 @@ def slug(text: str) -> str:
     return "-".join("".join(c if c.isalnum() else " " for c in plain(text).lower().replace("'", "")).split())
 
 
-class Atlas:
+class AtlasBuilder:
     """The two sources, the tables, and the graph under construction."""
 
     def __init__(self) -> None:
@@ -255,7 +255,7 @@ def countryinfo_by_code() -> dict[str, Mapping[str, Any]]:
 
 def build() -> str:
     """Return the text of the atlas."""
-    atlas = Atlas()
+    atlas = AtlasBuilder()
     for add in (
         atlas.add_countries, atlas.add_capitals, atlas.add_continents, atlas.add_currencies, atlas.add_languages,
         atlas.add_neighbours, atlas.add_cities, atlas.add_sizes, atlas.add_city_sizes, atlas.check,

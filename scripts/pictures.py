@@ -22,7 +22,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from ke_plugin_facts.line_chart import Panel, draw
+from ke_plugin_facts.line_chart import LinePanel, draw
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = ROOT / "docs/images"
@@ -114,9 +114,9 @@ def lifelong(results: dict[str, Any]) -> str:
 
     percent = (0, 20, 40, 60, 80, 100)
     panels = (
-        Panel(title="new object is generated [%]", lines=lines("efficacy"), ticks=percent),
-        Panel(title="first word about others kept [%]", lines=lines("locality-word"), ticks=percent),
-        Panel(
+        LinePanel(title="new object is generated [%]", lines=lines("efficacy"), ticks=percent),
+        LinePanel(title="first word about others kept [%]", lines=lines("locality-word"), ticks=percent),
+        LinePanel(
             title="perplexity of other text", lines=lines("perplexity", 1.0), ticks=(10, 100, 1e3, 1e4, 1e5),
             logarithmic=True,
         ),

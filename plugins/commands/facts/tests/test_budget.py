@@ -40,8 +40,8 @@ from ke_plugin_facts.budget import (
     rise_of,
 )
 from ke_plugin_facts.calibration import (
+    BudgetCalibration,
     CalibratedEditor,
-    Calibration,
     EditBudget,
     config_shape,
     recorded_decay,
@@ -182,7 +182,7 @@ def test_measurements_of_the_same_shape_and_options_predict_the_budget(
     )
     points = tuple(DecayPoint(edits=n, norm=0.01 * n**0.5, damage=0.05 * n) for n in (1, 10))
     measured = CalibratedEditor(editor="ft", options=plan.component.options, points=points)
-    known = Calibration(model="another", shape=config_shape(plan.loaded.model.module.config), editors=(measured,))
+    known = BudgetCalibration(model="another", shape=config_shape(plan.loaded.model.module.config), editors=(measured,))
     monkeypatch.setattr(calibration, "shipped", lambda: (known,))
     assert ke("plan", "--json") == 2
     found = loads(capsys.readouterr().out)["budget"]

@@ -8,23 +8,23 @@ import pytest
 
 from ke_core.plugin import BadData
 from ke_plugin_facts.advising import Trial, add_trial, chart, read_trials
-from ke_plugin_facts.line_chart import HEIGHT, TOP, Panel, draw
+from ke_plugin_facts.line_chart import HEIGHT, TOP, LinePanel, draw
 
 
 def test_a_value_is_drawn_at_its_place_on_a_linear_and_on_a_logarithmic_axis() -> None:
-    linear = Panel(title="", lines={}, ticks=(0, 50, 100))
-    logarithmic = Panel(title="", lines={}, ticks=(10, 1000), logarithmic=True)
+    linear = LinePanel(title="", lines={}, ticks=(0, 50, 100))
+    logarithmic = LinePanel(title="", lines={}, ticks=(10, 1000), logarithmic=True)
     assert [linear.height(value) for value in (0, 25, 100)] == [TOP + HEIGHT, TOP + HEIGHT * 0.75, TOP]
     assert logarithmic.height(100) == pytest.approx(TOP + HEIGHT / 2)
 
 
 def test_values_outside_of_the_axis_are_drawn_at_its_ends() -> None:
-    panel = Panel(title="", lines={}, ticks=(10, 1000), logarithmic=True)
+    panel = LinePanel(title="", lines={}, ticks=(10, 1000), logarithmic=True)
     assert [panel.height(value) for value in (1e15, 0.0)] == [TOP, TOP + HEIGHT]
 
 
 def test_the_x_axis_is_logarithmic_and_names_are_escaped() -> None:
-    panel = Panel(title="", lines={"a<b": [(1, 0), (10, 50), (100, 100)]}, ticks=(0, 100))
+    panel = LinePanel(title="", lines={"a<b": [(1, 0), (10, 50), (100, 100)]}, ticks=(0, 100))
     svg = draw("title", (panel,), (1, 10, 100), "edits")
     assert 'points="44.0,206.0 164.0,116.0 284.0,26.0"' in svg
     assert "a&lt;b" in svg

@@ -31,7 +31,7 @@ from ke_core.plugin import (
     with_room,
 )
 from ke_plugin_facts.fact_file import ManagedFact, suite_of
-from ke_plugin_facts.line_chart import Panel, draw
+from ke_plugin_facts.line_chart import LinePanel, draw
 from ke_weights.completions import DECODING, Completion
 from ke_weights.suites import Check
 from ke_weights.verify import compare_answers
@@ -213,9 +213,9 @@ def chart(trials: Sequence[Trial]) -> str:
     }  # fmt: skip
     times = {"seconds per fact": "seconds_per_fact", "seconds per question": "seconds_per_question"}
     drawn = {title: lines(name, 100) for title, name in rates.items()}
-    panels = [Panel(title=title, lines=found, ticks=percent) for title, found in drawn.items() if found]
+    panels = [LinePanel(title=title, lines=found, ticks=percent) for title, found in drawn.items() if found]
     for title, name in times.items():
-        panels.append(Panel(title=title, lines=(found := lines(name)), ticks=_decades(found), logarithmic=True))
+        panels.append(LinePanel(title=title, lines=(found := lines(name)), ticks=_decades(found), logarithmic=True))
     return draw("Editors by the number of facts", panels, sorted({one.facts for one in trials}), "facts")
 
 

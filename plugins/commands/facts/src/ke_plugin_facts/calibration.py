@@ -33,7 +33,7 @@ class CalibratedEditor:
 
 
 @frozen(kw_only=True)
-class Calibration:
+class BudgetCalibration:
     """Measurements on one model. ``shape``: the models that they are used for, as ``config_shape`` returns it."""
 
     model: str
@@ -96,10 +96,10 @@ def config_shape(config: Any) -> str:
     return f"{config.model_type}, {config.num_hidden_layers} layers of {config.hidden_size}"
 
 
-def shipped() -> tuple[Calibration, ...]:
+def shipped() -> tuple[BudgetCalibration, ...]:
     """Return the measurements that come with this plugin."""
     text = files("ke_plugin_facts").joinpath("calibration.json").read_text(encoding="utf-8")
-    return tuple(from_json(loads(text), list[Calibration], of="calibration.json", error=BadRun))
+    return tuple(from_json(loads(text), list[BudgetCalibration], of="calibration.json", error=BadRun))
 
 
 @frozen(kw_only=True)

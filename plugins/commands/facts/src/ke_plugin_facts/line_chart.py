@@ -25,7 +25,7 @@ Series = Mapping[str, Sequence[tuple[float, float]]]
 
 
 @frozen(kw_only=True)
-class Panel:
+class LinePanel:
     """One chart. ``ticks`` of the y axis are also its range; values outside are drawn at its ends."""
 
     title: str
@@ -42,7 +42,7 @@ class Panel:
         return TOP + HEIGHT * (high - value) / (high - low)
 
 
-def draw(title: str, panels: Sequence[Panel], ticks: Sequence[float], label: str) -> str:
+def draw(title: str, panels: Sequence[LinePanel], ticks: Sequence[float], label: str) -> str:
     """Return the charts. They share the logarithmic x axis, which has these ticks, and the legend."""
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     colors = {name: COLORS[place % len(COLORS)] for place, name in enumerate(names)}
@@ -60,7 +60,7 @@ def draw(title: str, panels: Sequence[Panel], ticks: Sequence[float], label: str
     )
 
 
-def _panel(panel: Panel, left: float, ticks: Sequence[float], colors: Mapping[str, str]) -> str:
+def _panel(panel: LinePanel, left: float, ticks: Sequence[float], colors: Mapping[str, str]) -> str:
     bottom, last = TOP + HEIGHT, math.log(ticks[-1] / ticks[0])
 
     def x(value: float) -> float:

@@ -36,7 +36,7 @@ BARE = re.compile(r"Q\d+\Z")
 
 def case(record: RippleRecord, number: int) -> Case:
     """Convert the record. The id is its position in the file, from 1. Raises ValueError for an unreadable prompt."""
-    return _Case(record=record).made(str(number))
+    return _RecordCase(record=record).made(str(number))
 
 
 def cases_of(records: Sequence[Record], where: str) -> list[Case]:
@@ -48,7 +48,7 @@ def cases_of(records: Sequence[Record], where: str) -> list[Case]:
 
 
 @frozen(kw_only=True, slots=False)
-class _Case:
+class _RecordCase:
     record: RippleRecord
     _queries: dict[tuple[str, tuple[Entity, ...]], Query] = field(factory=dict)
 

@@ -29,7 +29,7 @@ from ke_plugin_gwalk import GwalkConfig
 from ke_plugin_gwalk.graph import EditGraph, HiddenEdges, unsupported_reason
 from ke_plugin_gwalk.reading import WalkFailed
 from ke_plugin_gwalk.retrieval import Thresholds
-from ke_plugin_gwalk.threshold import Calibration, fixed, of_entities, of_relations, refuse_unit
+from ke_plugin_gwalk.threshold import MeasuredThreshold, fixed, of_entities, of_relations, refuse_unit
 from ke_plugin_gwalk.walk import PROFILES, GwalkProfile, GwalkPrompts, Walk, step
 
 
@@ -67,7 +67,9 @@ class Gwalk(MemoryEditor):
     """Editor whose edited model walks a graph of the edits."""
 
     config: GwalkConfig
-    _known: dict[str, tuple[Calibration, Calibration | None]] = field(factory=dict, init=False, repr=False, eq=False)
+    _known: dict[str, tuple[MeasuredThreshold, MeasuredThreshold | None]] = field(
+        factory=dict, init=False, repr=False, eq=False
+    )
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Refuse edits without exactly one subject, relation and object. Without edits: raise BadConfig."""
@@ -108,7 +110,9 @@ class Gwalk(MemoryEditor):
         about = {"threshold": least.relation} | ({"entity_threshold": least.entity} if profile.near else {})
         return least, record | about
 
-    def _calibrated(self, encoder: Encoder, profile: GwalkProfile) -> tuple[Calibration, Calibration | None]:
+    def _calibrated(
+        self, encoder: Encoder, profile: GwalkProfile
+    ) -> tuple[MeasuredThreshold, MeasuredThreshold | None]:
         """Return the calibration of relations, and of entities if they are found by embedding. Cached by encoder."""
         if encoder.id not in self._known:
             self._known[encoder.id] = (

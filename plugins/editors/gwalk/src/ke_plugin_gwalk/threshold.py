@@ -26,7 +26,7 @@ FEWEST = 8  # minimum number of pairs for a calibration
 
 
 @frozen(kw_only=True)
-class Calibration:
+class MeasuredThreshold:
     """The threshold, and the mean of the fractions of phrases found and refused correctly (leave-one-out)."""
 
     threshold: float
@@ -66,20 +66,20 @@ def _wrong_encoder(config: GwalkConfig) -> BadConfig:
     )
 
 
-def of_relations(encoder: Encoder, pairs: str, *, released: bool) -> Calibration:
+def of_relations(encoder: Encoder, pairs: str, *, released: bool) -> MeasuredThreshold:
     """Calibrate relations. ``pairs``: one per line, ``phrase | name | sentence with {}``. Raises BadConfig."""
     known = _read("pairs.txt", pairs, "phrase | name | sentence with {}")
     words = [(template,) if released else wordings(name, template) for _phrase, name, template in known]
     return calibrate(encoder, [phrase for phrase, _name, _template in known], words)
 
 
-def of_entities(encoder: Encoder, names: str) -> Calibration:
+def of_entities(encoder: Encoder, names: str) -> MeasuredThreshold:
     """Calibrate entities. ``names``: one per line, ``another way to write it | name``. Raises BadConfig."""
     known = _read("names.txt", names, "another way to write it | name")
     return calibrate(encoder, [other for other, _name in known], [(name,) for _other, name in known])
 
 
-def calibrate(encoder: Encoder, phrases: Sequence[str], words: Sequence[Sequence[str]]) -> Calibration:
+def calibrate(encoder: Encoder, phrases: Sequence[str], words: Sequence[Sequence[str]]) -> MeasuredThreshold:
     """Return the threshold at which most ``phrases`` find their own ``words``, and are refused without them.
 
     The threshold is the middle between two scores; among equally good places, the one with the widest gap.
@@ -91,7 +91,7 @@ def calibrate(encoder: Encoder, phrases: Sequence[str], words: Sequence[Sequence
     right, wrong = _best(scores, own)
     without = [np.ix_(np.arange(len(phrases)) != at, owner != at) for at in range(len(phrases))]
     held_out = np.array([_between(*_best(scores[rest], own[rest])) for rest in without])
-    return Calibration(
+    return MeasuredThreshold(
         threshold=round(_between(right, wrong), 4), accuracy=_balanced(right, wrong, held_out), pairs=len(phrases)
     )
 

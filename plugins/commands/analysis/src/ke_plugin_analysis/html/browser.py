@@ -91,11 +91,11 @@ def listed_cases(runs: Sequence[BrowsedRun], texts: SharedTexts) -> Iterator[Jso
     """Yield every case with its answers. One case is in memory at a time."""
     for number, same in enumerate(dict.fromkeys(run.same for run in runs)):
         for name, case, dataset in _listed([run for run in runs if run.same == same]):
-            yield _case(_Case(name=name, benchmark=number, case=case, dataset=dataset), runs, texts)
+            yield _case(_ListedCase(name=name, benchmark=number, case=case, dataset=dataset), runs, texts)
 
 
 @frozen(kw_only=True)
-class _Case:
+class _ListedCase:
     """A case to list. ``case`` is None if the benchmark is missing."""
 
     name: str
@@ -116,7 +116,7 @@ def _listed(runs: Sequence[BrowsedRun]) -> Iterator[tuple[str, Case | None, Data
         yield name, None, None
 
 
-def _case(one: _Case, runs: Sequence[BrowsedRun], texts: SharedTexts) -> Json:
+def _case(one: _ListedCase, runs: Sequence[BrowsedRun], texts: SharedTexts) -> Json:
     own = [(number, run, run.answers[one.name]) for number, run in enumerate(runs) if one.name in run.answers]
     queries = _queries(one.case) if one.case is not None else {}
     places = dict.fromkeys(place for _number, _run, answered in own for place in answered.replies)

@@ -54,7 +54,7 @@ class Point:
 
 
 @frozen(kw_only=True)
-class Panel:
+class ChartPanel:
     """One chart. ``points``: for each series, one or None for each of ``along``. ``joined``: connect the points of a
     series, because ``along`` is ordered. ``unit``: the unit of the values, or SHARE.
     """
@@ -80,7 +80,7 @@ class Gallery:
     """Panels under one heading that share a legend. ``cost``: they show time, memory or calls instead of scores."""
 
     title: str
-    panels: tuple[Panel, ...]
+    panels: tuple[ChartPanel, ...]
     legend: tuple[Series, ...] = field(init=False)
     cost: bool = False
 
@@ -104,7 +104,7 @@ def galleries(runs: Sequence[Reported]) -> list[Gallery]:
     return [gallery for gallery in found if gallery.panels]
 
 
-def _side_by_side(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> Iterator[Panel]:
+def _side_by_side(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> Iterator[ChartPanel]:
     """One panel per table, with its aspects and, if all runs share it, the unedited model."""
     styles = _styles(runs)
     for group in columns_by_table(shares):
@@ -119,7 +119,7 @@ def _side_by_side(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> I
         yield from _panel(title, SHARE, [column.heading for column in group], lines)
 
 
-def _by_k(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> Iterator[Panel]:
+def _by_k(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> Iterator[ChartPanel]:
     """Scores against the number of cases that share one edited model. Runs with other settings get their own lines."""
     sizes = {number: run.spec.plan.size or run.tally.cases for number, run in enumerate(runs)}
     if len(set(sizes.values())) < 2:
@@ -142,7 +142,7 @@ def _by_k(runs: Sequence[Reported], shares: Sequence[MetricColumn]) -> Iterator[
         yield from _panel(column.heading, SHARE, [f"{k:,}" for k in along], lines, joined=True)
 
 
-def _by_tag(runs: Sequence[Reported], shares: Sequence[MetricColumn], tag: str) -> Iterator[Panel]:
+def _by_tag(runs: Sequence[Reported], shares: Sequence[MetricColumn], tag: str) -> Iterator[ChartPanel]:
     rows = _edited(runs)
     for column in shares:
         values = {score.tags[tag] for run in runs for score in run.scores if tag in score.tags and column.holds(score)}
@@ -153,7 +153,7 @@ def _by_tag(runs: Sequence[Reported], shares: Sequence[MetricColumn], tag: str) 
             yield from _panel(column.heading, SHARE, along, lines, joined=joined)
 
 
-def _alone(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Iterator[Panel]:
+def _alone(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Iterator[ChartPanel]:
     """One panel per column: these columns have different units."""
     rows = _edited(runs)
     for column in shown:
@@ -168,11 +168,11 @@ def _panel(
     lines: Sequence[tuple[Series, tuple[Point | None, ...]]],
     *,
     joined: bool = False,
-) -> Iterator[Panel]:
+) -> Iterator[ChartPanel]:
     """Yield a panel of the lines that have numbers, if there are at least two numbers."""
     seen = [(series, points) for series, points in lines if any(points)]
     if sum(point is not None for _series, points in seen for point in points) > 1:
-        yield Panel(
+        yield ChartPanel(
             title=title,
             unit=unit,
             along=tuple(along),

@@ -11,7 +11,7 @@ from html import escape
 from attrs import frozen
 
 from ke_core.plugin import SHARE
-from ke_plugin_analysis.html.panels import Panel, Point, Series
+from ke_plugin_analysis.html.panels import ChartPanel, Point, Series
 
 WIDTH, HUES, MARKS = 340, 8, 4
 LEFT, RIGHT, TOP, BOTTOM, HEIGHT = 42, 12, 10, 26, 220  # of a vertical panel
@@ -43,7 +43,7 @@ class Scale:
         return tuple(self.top * part / 4 for part in range(5))
 
 
-def draw(panel: Panel) -> str:
+def draw(panel: ChartPanel) -> str:
     """Return the panel as an ``svg`` element with escaped texts."""
     horizontal = not panel.joined
     height = _rows_height(panel) if horizontal else HEIGHT
@@ -57,7 +57,7 @@ def key(series: Series) -> str:
     return f'<svg viewBox="0 0 14 14" class="key" aria-hidden="true">{_marked(series, 7, 7)}</svg>'
 
 
-def _lines(panel: Panel) -> Iterator[str]:
+def _lines(panel: ChartPanel) -> Iterator[str]:
     """Draw values upwards along an ordered variable, connected by lines."""
     scale = Scale(top=_top(panel), start=HEIGHT - BOTTOM, end=TOP)
     for tick in scale.ticks:
@@ -80,7 +80,7 @@ def _lines(panel: Panel) -> Iterator[str]:
         yield "</g>"
 
 
-def _rows(panel: Panel, height: float) -> Iterator[str]:
+def _rows(panel: ChartPanel, height: float) -> Iterator[str]:
     """Draw values to the right, one row per number, with the number at the end of the row."""
     scale = Scale(top=_top(panel), start=14, end=WIDTH - VALUE)
     for tick in scale.ticks:
@@ -104,12 +104,12 @@ def _rows(panel: Panel, height: float) -> Iterator[str]:
             y += ROW
 
 
-def _rows_height(panel: Panel) -> float:
+def _rows_height(panel: ChartPanel) -> float:
     numbers = sum(point is not None for points in panel.points for point in points)
     return numbers * ROW + sum(LABEL if words else ROW / 2 for words in panel.along) + 6 + AXIS
 
 
-def _top(panel: Panel) -> float:
+def _top(panel: ChartPanel) -> float:
     """Return the end of the axis, which is above every interval."""
     most = max(max(point.value, point.high or 0.0) for points in panel.points for point in points if point is not None)
     if panel.unit == SHARE:
@@ -120,11 +120,11 @@ def _top(panel: Panel) -> float:
     return next((part * power for part in (1, 2, 4, 8, 10) if most <= part * power), most) or 1.0
 
 
-def _tick(value: float, panel: Panel) -> str:
+def _tick(value: float, panel: ChartPanel) -> str:
     return f"{value:g}{'%' if panel.unit == SHARE else ''}" if value < 10_000 else f"{value / 1000:,.0f}k"
 
 
-def _value(point: Point, panel: Panel) -> str:
+def _value(point: Point, panel: ChartPanel) -> str:
     return f"{point.value:.1f}" if panel.unit == SHARE else f"{point.value:,.4g}"
 
 
