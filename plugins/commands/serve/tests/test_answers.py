@@ -275,6 +275,19 @@ def test_a_prompt_longer_than_a_real_models_context_is_a_clear_error(facts, star
     assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
 
 
+def test_without_max_tokens_an_answer_has_the_tokens_that_fit(start):
+    with start(editor="engraver", model="tiny:one") as site:
+        model = site.served.session.model
+        prompt = next(text for n in range(3000, 0, -1) if len(model.encode(text := "Peru " * n)) <= model.context - 9)
+        rest = model.context - len(model.encode(prompt))
+        status, body = site.json("POST", "/v1/completions", {"prompt": prompt})
+        (here,) = model.generate([Generate(prompt=prompt, max_tokens=rest)])
+        assert (status, body["usage"]["completion_tokens"]) == (200, here.tokens)
+        assert 0 < here.tokens <= rest < 60
+        refused = site.json("POST", "/v1/completions", {"prompt": prompt, "max_tokens": 60})
+        assert refused[1]["error"]["code"] == "context_length_exceeded"
+
+
 @pytest.mark.parametrize("chat", [False, True])
 def test_a_remote_model_is_served_like_a_local_one(facts, tmp_path, start, chat, monkeypatch):
     monkeypatch.setenv("FAR_KEY", "sesame")

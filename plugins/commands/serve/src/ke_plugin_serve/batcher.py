@@ -10,7 +10,17 @@ from typing import Any, TypeVar
 
 from attrs import define, evolve, field
 
-from ke_core.plugin import Edited, EditorRequest, Engine, PluginBroken, Question, Reply, SupportsConcurrentSolve
+from ke_core.plugin import (
+    Edited,
+    EditorRequest,
+    Engine,
+    LanguageModel,
+    PluginBroken,
+    Question,
+    Reply,
+    SupportsConcurrentSolve,
+)
+from ke_plugin_serve.lengths import fitted
 
 T = TypeVar("T")
 Waiting = tuple[Question, "asyncio.Future[Reply]"]
@@ -63,6 +73,7 @@ class Batcher:
     """
 
     engine: Engine
+    model: LanguageModel
     edited: Edited
     own_edits: Callable[[], Iterable[str]]
     window: float
@@ -130,7 +141,8 @@ class Round:
         """Answer questions until none is left. Raises PluginBroken if the number of replies differs."""
         edited = self.batcher.edited
         if isinstance(edited, SupportsConcurrentSolve):
-            self.batcher.engine.keep_answering(edited.solve, self._exchange)
+            solve, model = edited.solve, self.batcher.model
+            self.batcher.engine.keep_answering(lambda one: fitted(one, solve(one), model), self._exchange)
             return
         questions = self._exchange({})
         replies = edited.answer(questions) if questions else ()

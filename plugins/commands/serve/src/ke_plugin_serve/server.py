@@ -91,6 +91,7 @@ def serve(
     address.check()
     batcher = Batcher(
         served.session.engine,
+        served.session.model,
         served.edited,
         lambda: served.bank.edits if served.own_edits else (),
         window=window,
