@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ke_core.plugin import Generate, ModelRequest
+from ke_core.plugin import Generate, ModelRequest, WeightsNotRestored
 from ke_plugin_serve.limits import Limits
 
 pytestmark = pytest.mark.integration
@@ -212,6 +212,46 @@ def test_too_many_requests_get_429(facts, start):
         assert site.json("GET", "/health")[0] == 200
         first.join()
         assert site.said("x")
+
+
+class Fatal(BaseException):
+    """Not an Exception."""
+
+
+class AcceleratorError(RuntimeError):
+    """The name of torch's error for a failed kernel."""
+
+
+def break_solve(site, error):
+    def broken(_ask):
+        raise error
+        yield
+
+    site.served.edited.solve = broken
+
+
+@pytest.mark.parametrize("error", [AcceleratorError("device-side assert"), WeightsNotRestored("a layer differs")])
+def test_a_failed_model_is_reported_by_health_and_not_used_again(site, error):
+    solve = site.served.edited.solve
+    break_solve(site, error)
+    assert site.ask(("user", "x"))[0] in (500, 502)
+    site.served.edited.solve = solve
+    status, body = site.json("GET", "/health")
+    assert (status, body["status"]) == (503, "failed")
+    assert type(error).__name__ in body["reason"]
+    status, body = site.ask(("user", "x"))
+    assert (status, body["error"]["code"]) == (503, "ModelUnavailable")
+    assert site.json("POST", "/edits", {"edits": [{"statement": "Water is dry"}]})[0] == 503
+
+
+@pytest.mark.parametrize("error", [Fatal(), SystemExit(1), GeneratorExit()])
+def test_no_client_waits_forever_and_the_server_goes_on(site, error):
+    solve = site.served.edited.solve
+    break_solve(site, error)
+    assert site.ask(("user", "x"))[0] == 500
+    site.served.edited.solve = solve
+    assert site.said("x")
+    assert site.json("GET", "/health")[0] == 200
 
 
 def test_models_and_health(site):
