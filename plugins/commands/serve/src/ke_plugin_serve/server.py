@@ -43,6 +43,10 @@ class Address:
                 hint="set KE_SERVE_TOKEN to a long random text, or omit --host",
             )
 
+    def check_free(self) -> None:
+        """Raise KEError if the port is in use."""
+        _bound(self).close()
+
 
 @frozen(kw_only=True)
 class ShutdownReport:
