@@ -199,6 +199,19 @@ def test_questions_of_disconnected_clients_are_dropped(facts, start, hold):
     assert (site.ended.questions, site.ended.batches) == (2, 2)
 
 
+def test_an_answer_stops_when_its_client_disconnects(facts, start):
+    body = json.dumps({"messages": [{"role": "user", "content": "until canceled"}]})
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with start(edits=facts, window=0) as site:
+        with socket.create_connection((site.host, site.port), 10) as line:
+            line.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            until(lambda: site.served.session.model.sizes)
+            assert site.said("short")
+        # a change of the edits waits for all answers under way
+        assert site.json("POST", "/edits", {"edits": [{"statement": "Water is dry"}]})[0] == 200
+    assert not site.ended.busy
+
+
 def test_too_many_requests_get_429(facts, start):
     with start(edits=facts, limits=Limits(concurrent=1)) as site:
         first = threading.Thread(target=site.said, args=("slowly",))

@@ -157,7 +157,9 @@ class Round:
         edited = self.batcher.edited
         if isinstance(edited, SupportsConcurrentSolve):
             solve, model = edited.solve, self.batcher.model
-            self.batcher.engine.keep_answering(lambda one: fitted(one, solve(one), model), self._exchange)
+            self.batcher.engine.keep_answering(
+                lambda one: fitted(one, solve(one), model), self._exchange, self._canceled
+            )
             return
         questions = self._exchange({})
         replies = edited.answer(questions) if questions else ()
@@ -169,6 +171,10 @@ class Round:
         """Report an error to every client whose question is under way. If there is none, to those that wait."""
         for _question, waiting in (self._active or self.batcher.next(self.batcher.most, {})).values():
             _set(waiting, error)
+
+    def _canceled(self) -> list[str]:
+        """Return the questions under way whose clients have disconnected."""
+        return [name for name, (_question, waiting) in self._active.items() if waiting.cancelled()]
 
     def _exchange(self, replies: Mapping[str, Reply]) -> Sequence[EditorRequest]:
         """Send replies to their clients, and return the questions that join."""
