@@ -330,5 +330,13 @@ def test_it_goes_on_as_long_as_requests_arrive():
     assert list(seen) == ["a", "b", "c"]
 
 
+def test_a_canceled_request_sends_nothing_more_and_others_get_their_results():
+    model, names = Recording(), ["long", "other"]
+    exchange, seen = joining([[ask("long")], [ask("other")], []])
+    BatchingEngine(model).keep_answering(lambda _one: hops("same", 3), exchange, lambda: names[: len(model.sizes) == 1])
+    assert [name for found in seen for name in found] == ["long", "other"]
+    assert [request.prompt for request in model.seen] == ["same.", "same.", "SAME..", "SAME..."]
+
+
 def test_no_procedures_give_no_results():
     assert BatchingEngine(EchoModel()).run({}) == {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from attrs import define, evolve, field
@@ -55,10 +55,16 @@ class BatchingEngine:
         ended = self._run({request.id: solve(request) for request in requests})
         return [_with_cost(each) for each in ended.values()]
 
-    def keep_answering(self, solve: Callable[[Any], Procedure[Reply]], exchange: Exchange) -> None:
+    def keep_answering(
+        self,
+        solve: Callable[[Any], Procedure[Reply]],
+        exchange: Exchange,
+        canceled: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         """Answer requests that join those under way, until ``exchange`` returns none and all are answered.
 
-        ``solve`` is called for each request. Two requests under way must not have the same id.
+        ``solve`` is called for each request. Two requests under way must not have the same id. ``canceled`` returns the
+        ids of requests whose replies nobody needs. They end with a ``Failure``, and a local model stops generating.
         """
 
         def started(request: EditorRequest) -> Procedure[Reply]:  # an error of ``solve`` is one of this procedure
@@ -66,7 +72,7 @@ class BatchingEngine:
 
         self._drive(lambda ended: {
             request.id: started(request) for request in exchange({each.id: _with_cost(each) for each in ended})
-        })  # fmt: skip
+        }, canceled)  # fmt: skip
 
     def _run(self, procedures: Mapping[str, Procedure[Any]]) -> dict[str, Running[Any]]:
         """Run each procedure to its end, and show how many ended."""
@@ -83,11 +89,19 @@ class BatchingEngine:
         self._drive(exchange)
         return {name: results[name] for name in procedures}
 
-    def _drive(self, exchange: Callable[[Sequence[Running[Any]]], Mapping[str, Procedure[Any]]]) -> None:
+    def _drive(
+        self,
+        exchange: Callable[[Sequence[Running[Any]]], Mapping[str, Procedure[Any]]],
+        canceled: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         """Run the procedures that ``exchange`` returns by their ids. It gets those that ended since its last call."""
         active: list[Running[Any]] = []
 
         def joined() -> Sequence[Running[Any]]:
+            names = canceled()
+            for each in active:
+                if each.id in names and not each.done:
+                    each.cancel()
             ended = [each for each in active if each.done]
             active[:] = [each for each in active if not each.done]
             new = [Running(id=name, procedure=one, seed=self.seed) for name, one in exchange(ended).items()]

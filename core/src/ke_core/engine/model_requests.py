@@ -20,6 +20,7 @@ from ke_core.spec.protocols import (
     Progress,
     RemoteModel,
     ReportsProgress,
+    SupportsCancel,
 )
 from ke_core.spec.requests import Generate, Score
 
@@ -40,7 +41,7 @@ class _Pending:
     def take(self, place: int, result: object) -> bool:
         """Set the result of a part, and return whether the procedure went on, because it was the last one."""
         self.results[place] = result
-        if None in self.results:
+        if self.running.done or None in self.results:
             return False
         self.running.resume(result if len(self.parts) == 1 else joined(self.results))
         return True
@@ -87,13 +88,22 @@ class ModelRequests:
         if isinstance(self.model, ReportsProgress):
             before = self._total - len(self._waiting)
             self.model.on_progress = lambda finished: self._show(before + finished)
+        if isinstance(self.model, SupportsCancel):
+            self.model.unneeded = self._unneeded
         try:
             complete(requests, self._following)
         except Exception as raised:
             if self._failed or self._remote or isinstance(raised, NOT_AN_ANSWER):
                 raise
             error = raised
+        finally:
+            if isinstance(self.model, SupportsCancel):
+                self.model.unneeded = None
         return dict.fromkeys(self._sent.values(), error)
+
+    def _unneeded(self) -> list[int]:
+        """Return the positions of requests whose procedures were all canceled."""
+        return [place for place, key in self._sent.items() if all(one.running.done for one, _ in self._waiting[key])]
 
     def _following(self, results: Mapping[int, Completed], ended: bool) -> list[Generate | Score]:  # noqa: FBT001
         """Resume the procedures that wait for these results. Return the requests that follow (``NextRequests``)."""

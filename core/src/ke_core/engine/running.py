@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Generic, TypeVar
@@ -51,6 +52,12 @@ class Running(Generic[T]):
             raise
         except Exception as error:  # noqa: BLE001  an error of one procedure fails one reply only
             self.result, self.request, self.done = failure(error), None, True
+
+    def cancel(self) -> None:
+        """End the procedure without an answer."""
+        with suppress(Exception):  # of a procedure that handles GeneratorExit
+            self.procedure.close()
+        self.result, self.request, self.done = Failure(error="Canceled", message="nobody needs it"), None, True
 
     def _seeded(self, request: Request) -> Request:
         if not isinstance(request, Generate):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
@@ -68,6 +68,16 @@ class ReportsProgress(Protocol):
 
 
 @runtime_checkable
+class SupportsCancel(Protocol):
+    """A model that ends requests whose results nobody needs any more, with an error as their results.
+
+    ``unneeded`` returns their positions in a call of ``complete``. The model calls it while it works.
+    """
+
+    unneeded: Callable[[], Collection[int]] | None
+
+
+@runtime_checkable
 class ContinuousModel(LanguageModel, Protocol):
     """A model that accepts more requests while it works on others (continuous batching)."""
 
@@ -116,8 +126,16 @@ class Engine(Protocol):
     def answer(self, solve: Callable[[Any], Procedure[Reply]], requests: Sequence[EditorRequest]) -> list[Reply]:
         """Call ``solve`` for each request. Return the replies in order, with the cost of each answer."""
 
-    def keep_answering(self, solve: Callable[[Any], Procedure[Reply]], exchange: Exchange) -> None:
-        """Answer requests that join those under way, until ``exchange`` returns none and all are answered."""
+    def keep_answering(
+        self,
+        solve: Callable[[Any], Procedure[Reply]],
+        exchange: Exchange,
+        canceled: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        """Answer requests that join those under way, until ``exchange`` returns none and all are answered.
+
+        ``canceled`` returns the ids of requests whose replies nobody needs. They end with a ``Failure``.
+        """
 
 
 class Artifacts(Protocol):

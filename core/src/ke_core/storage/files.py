@@ -108,12 +108,12 @@ def locked(path: Path, *, busy: str = "") -> Iterator[None]:
 
 
 @contextmanager
-def file_errors(doing: str) -> Iterator[None]:
+def file_errors(doing: str, *, hint: str = CHOOSE_WRITABLE) -> Iterator[None]:
     """Turn the file system's errors into one line that begins with ``doing``."""
     try:
         yield
     except OSError as error:
-        hint = FULL_DISK if error.errno in FULL else CHOOSE_WRITABLE
+        hint = FULL_DISK if error.errno in FULL else hint
         raise KEError(f"{doing}: {(error.strerror or str(error)).lower()}", hint=hint) from error
 
 

@@ -269,6 +269,15 @@ def test_a_damaged_folder_is_an_error(facts: Path, ke: Run, capsys: pytest.Captu
     assert "is not a symbolic link" in capsys.readouterr().err
 
 
+def test_wrong_files_and_bounds_are_errors_before_a_model_is_loaded(
+    facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ke("facts", "lint", "nowhere.toml") == 2
+    assert "error: nowhere.toml does not exist\nhint:  make it with ke facts add" in capsys.readouterr().err
+    assert ke("apply", str(facts), "--model", "nowhere/model", "--min", "efficiency=0.9") == 2
+    assert "--min efficiency=0.9: unknown metric 'efficiency'" in capsys.readouterr().err
+
+
 def test_a_model_that_is_missing_is_written_again(facts: Path, ke: Run, capsys: pytest.CaptureFixture[str]) -> None:
     assert ke("apply") == 0
     before = current_weights(Path("edited"))

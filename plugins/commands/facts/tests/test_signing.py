@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from ke_core.app import main
-from ke_core.plugin import BadConfig, BadData
+from ke_core.plugin import BadConfig, BadData, KEError
 from ke_plugin_facts.signing import check_signature, sign
 
 FORMATS = {
@@ -69,6 +69,17 @@ def test_a_signed_file_is_accepted(keys: Keys, file: Path, form: str) -> None:
     private, public = keys(form=form)
     sign(file, private)
     assert check_signature(file, public).startswith("ssh-ed25519 ")
+
+
+def test_a_wrong_key_file_is_one_line_and_the_hint_names_the_right_one(keys: Keys, file: Path, tmp_path: Path) -> None:
+    private, public = keys()
+    for path, call, name in ((public, sign, "not a private key"), (private, check_signature, "not a public key")):
+        sign(file, private)
+        for wrong, says in ((path, name), (tmp_path / "nowhere", "cannot read")):
+            with pytest.raises(KEError, match=says) as raised:
+                call(file, wrong)
+            assert "cryptography" not in raised.value.message
+            assert "ssh-keygen" in raised.value.hint
 
 
 def test_a_changed_file_another_key_and_a_missing_signature_are_refused(keys: Keys, file: Path) -> None:

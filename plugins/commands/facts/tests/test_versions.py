@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from ke_plugin_facts.applying import Applied
 from ke_plugin_facts.planning import ModelPlan
 from ke_plugin_facts.pushing import VersionServer
 from ke_plugin_facts.report import apply_json, rollback_json
-from ke_plugin_facts.versions import MODEL, Lock, ManagedFolder
+from ke_plugin_facts.versions import MODEL, Lock, LockedFact, ManagedFolder
 from ke_weights.patches.info import PatchBase
 
 EDITOR = Component(name="ft", distribution="ke-plugin-ft", version="1")
@@ -89,6 +91,21 @@ def test_json_names_the_versions_that_are_still_served() -> None:
     plan = ModelPlan(loaded=None, current=None, facts=(), job=None, component=EDITOR)  # type: ignore[arg-type]  # not used
     assert apply_json(plan, made)["still_served"] == rollback_json(made)["still_served"] == ["edited-0001"]
     assert apply_json(plan, None)["still_served"] == []
+
+
+def test_the_log_shows_ten_changes_of_a_version_and_their_number(
+    tmp_path: Path, ke: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts = tuple(LockedFact(id=f"f{n}", digest="", statement=f"fact number {n}.", edited=True) for n in range(1000))
+    folder = ManagedFolder(root=tmp_path / "edited")
+    with folder.changing():
+        folder.add(evolve(LOCK, facts=facts), lambda to: (to / MODEL).mkdir(), lambda: True)
+    assert ke("patch", "log", "--out", folder.root) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.count("added") == 10
+    assert "... and 990 more; --json shows all" in shown
+    assert ke("patch", "log", "--out", folder.root, "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)[0]["changes"]) == 1000
 
 
 @pytest.mark.parametrize("words", [("patch", "log"), ("rollback",)])

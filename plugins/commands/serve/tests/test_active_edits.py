@@ -56,6 +56,14 @@ def test_an_active_statement_is_known_regardless_of_id_and_form(first, again, re
     assert len(after([], [first, again])[0]) == 1
 
 
+@pytest.mark.parametrize(("prompt", "subject"), [("the capital of  {} is", "Peru"), ("The capital of {} is", "peru")])
+def test_case_and_spaces_do_not_hide_a_contradiction(prompt, subject):
+    other = {"prompt": prompt, "subject": subject, "target_new": "Lima", "id": "b"}
+    with pytest.raises(Contradiction, match="edit a"):
+        after([capital("Peru", "Cusco", "a")], [other])
+    assert list(after([capital("Peru", "Cusco", "a")], [other], replace=True)[0]) == ["b"]
+
+
 def test_a_replaced_edit_no_longer_contradicts():
     before = [capital("Peru", "Lima", "a")]
     more = [capital("Chile", "Arica", "a"), capital("Peru", "Cusco", "c")]

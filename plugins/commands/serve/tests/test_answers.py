@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ke_core.plugin import Generate, ModelRequest
+from ke_core.plugin import Generate, ModelRequest, WeightsNotRestored
 from ke_plugin_serve.limits import Limits
 
 pytestmark = pytest.mark.integration
@@ -199,6 +199,19 @@ def test_questions_of_disconnected_clients_are_dropped(facts, start, hold):
     assert (site.ended.questions, site.ended.batches) == (2, 2)
 
 
+def test_an_answer_stops_when_its_client_disconnects(facts, start):
+    body = json.dumps({"messages": [{"role": "user", "content": "until canceled"}]})
+    head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with start(edits=facts, window=0) as site:
+        with socket.create_connection((site.host, site.port), 10) as line:
+            line.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+            until(lambda: site.served.session.model.sizes)
+            assert site.said("short")
+        # a change of the edits waits for all answers under way
+        assert site.json("POST", "/edits", {"edits": [{"statement": "Water is dry"}]})[0] == 200
+    assert not site.ended.busy
+
+
 def test_too_many_requests_get_429(facts, start):
     with start(edits=facts, limits=Limits(concurrent=1)) as site:
         first = threading.Thread(target=site.said, args=("slowly",))
@@ -212,6 +225,46 @@ def test_too_many_requests_get_429(facts, start):
         assert site.json("GET", "/health")[0] == 200
         first.join()
         assert site.said("x")
+
+
+class Fatal(BaseException):
+    """Not an Exception."""
+
+
+class AcceleratorError(RuntimeError):
+    """The name of torch's error for a failed kernel."""
+
+
+def break_solve(site, error):
+    def broken(_ask):
+        raise error
+        yield
+
+    site.served.edited.solve = broken
+
+
+@pytest.mark.parametrize("error", [AcceleratorError("device-side assert"), WeightsNotRestored("a layer differs")])
+def test_a_failed_model_is_reported_by_health_and_not_used_again(site, error):
+    solve = site.served.edited.solve
+    break_solve(site, error)
+    assert site.ask(("user", "x"))[0] in (500, 502)
+    site.served.edited.solve = solve
+    status, body = site.json("GET", "/health")
+    assert (status, body["status"]) == (503, "failed")
+    assert type(error).__name__ in body["reason"]
+    status, body = site.ask(("user", "x"))
+    assert (status, body["error"]["code"]) == (503, "ModelUnavailable")
+    assert site.json("POST", "/edits", {"edits": [{"statement": "Water is dry"}]})[0] == 503
+
+
+@pytest.mark.parametrize("error", [Fatal(), SystemExit(1), GeneratorExit()])
+def test_no_client_waits_forever_and_the_server_goes_on(site, error):
+    solve = site.served.edited.solve
+    break_solve(site, error)
+    assert site.ask(("user", "x"))[0] == 500
+    site.served.edited.solve = solve
+    assert site.said("x")
+    assert site.json("GET", "/health")[0] == 200
 
 
 def test_models_and_health(site):
@@ -273,6 +326,19 @@ def test_a_prompt_longer_than_a_real_models_context_is_a_clear_error(facts, star
     with start(edits=facts, model="tiny:one") as site:
         status, body = site.ask(("user", "Peru " * 3000))
     assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
+
+
+def test_without_max_tokens_an_answer_has_the_tokens_that_fit(start):
+    with start(editor="engraver", model="tiny:one") as site:
+        model = site.served.session.model
+        prompt = next(text for n in range(3000, 0, -1) if len(model.encode(text := "Peru " * n)) <= model.context - 9)
+        rest = model.context - len(model.encode(prompt))
+        status, body = site.json("POST", "/v1/completions", {"prompt": prompt})
+        (here,) = model.generate([Generate(prompt=prompt, max_tokens=rest)])
+        assert (status, body["usage"]["completion_tokens"]) == (200, here.tokens)
+        assert 0 < here.tokens <= rest < 60
+        refused = site.json("POST", "/v1/completions", {"prompt": prompt, "max_tokens": 60})
+        assert refused[1]["error"]["code"] == "context_length_exceeded"
 
 
 @pytest.mark.parametrize("chat", [False, True])

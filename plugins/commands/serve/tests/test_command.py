@@ -57,7 +57,7 @@ def test_the_start_message_tells_whether_edits_can_change(facts, monkeypatch, ke
         return server.ShutdownReport(questions=0, batches=0, busy=False)
 
     monkeypatch.setattr(server, "serve", listened)
-    words = ("--editor", editor, "--model", "saying:one", "--edits", str(facts))
+    words = ("--editor", editor, "--model", "saying:one", "--edits", str(facts), "--port", "0")
     err = ke("serve", *words)[2]
     assert ("they cannot be changed while the server runs" in err, "changes are saved to" in err) == (not can, can)
 
@@ -66,7 +66,7 @@ def test_the_start_message_of_the_vllm_backend(fake, facts, monkeypatch, ke):
     monkeypatch.setattr(
         vllm_cli, "run", lambda _app, _address, _limits, listening: listening("http://127.0.0.1:1", None)
     )
-    words = ("--editor", "scribe", "--model", "tiny:one", "--edits", str(facts))
+    words = ("--editor", "scribe", "--model", "tiny:one", "--edits", str(facts), "--port", "0")
     status, _out, err = ke("serve", *words, "--backend", "vllm", "--upstream", f"{fake.url}/v1/")
     assert status == 0
     assert f"serving {fake.url} with scribe, 2 edits; changes are saved to {facts}.state.jsonl" in err
@@ -78,7 +78,8 @@ def test_the_start_message_of_the_vllm_backend(fake, facts, monkeypatch, ke):
 
 def test_command_line_errors_are_one_line(site, ke, monkeypatch):
     url = ("--url", site.url)
-    recall, vllm = ("--editor", "recall", "--model", "saying:one"), ("--backend", "vllm")
+    served, vllm = ("--model", "saying:one", "--port", "0"), ("--backend", "vllm")
+    recall = ("--editor", "recall", *served)
     upstream = ("--upstream", "http://127.0.0.1:9")
     for words, says in (
         (("edits", "remove", "nobody", *url), "no active edit is called 'nobody'"),
@@ -95,12 +96,12 @@ def test_command_line_errors_are_one_line(site, ke, monkeypatch):
         ((*recall, *upstream), "--upstream needs --backend vllm"),
         ((*recall, *vllm, *upstream, "--window", "1"), "--window needs --backend local"),
         ((*recall, *vllm, *upstream), "editor recall changes no weights"),
-        (("--editor", "scribe", *vllm, *upstream), "cannot reach http://127.0.0.1:9"),
-        (("--editor", "recall", "--model", "saying:one", "--host", "0.0.0.0"), "other machines"),
-        (("--editor", "recall", "--model", "saying:one", "--port", str(site.port)), "cannot listen on"),
-        (("--editor", "cheat", "--model", "saying:one"), "gold material 'answers'"),
-        (("--editor", "mute", "--model", "saying:one"), "nothing to serve"),
-        (("--editor", "recall", "--model", "saying:one", "-o", "recall.j=1"), "no option"),
+        (("--editor", "scribe", *served, *vllm, *upstream), "cannot reach http://127.0.0.1:9"),
+        ((*recall, "--host", "0.0.0.0"), "other machines"),
+        (("--editor", "recall", "--model", "nowhere:one", "--port", str(site.port)), "cannot listen on"),
+        (("--editor", "cheat", *served), "gold material 'answers'"),
+        (("--editor", "mute", *served), "nothing to serve"),
+        ((*recall, "-o", "recall.j=1"), "no option"),
     ):
         status, _out, err = ke("serve", *words)
         assert (status, says in err) == (2, True), (words, err)

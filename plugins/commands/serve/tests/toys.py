@@ -153,12 +153,13 @@ def say(prompt):
 class Saying(ScriptedModel):
     """Answers with ``say``, in any order: long texts end after shorter ones that arrived in the meantime.
 
-    ``sizes``: the number of requests that were under way together.
+    A prompt with "until canceled" has no other end. ``sizes``: the number of requests that were under way together.
     """
 
     def __init__(self):
         super().__init__(say)
         self.sizes = []
+        self.unneeded = None
 
     def complete(self, requests, following):
         under_way = dict(enumerate(requests))
@@ -166,14 +167,18 @@ class Saying(ScriptedModel):
         while under_way:
             time.sleep(0.01)
             self.sizes.append(len(under_way))
-            brief = {place: one for place, one in under_way.items() if "until others are answered" not in one.prompt}
+            gone = self.unneeded() if self.unneeded else ()
+            brief = {
+                place: one for place, one in under_way.items()
+                if place in gone or not any(words in one.prompt for words in ("until others", "until canceled"))
+            }  # fmt: skip
             results = self.generate(list(brief.values()))
             for place in brief:
                 del under_way[place]
             new = following(dict(zip(brief, results, strict=True)), False)  # noqa: FBT003
             under_way |= dict(enumerate(new, number))
             number += len(new)
-            if brief and not new and under_way:
+            if brief and not new and under_way and not any("canceled" in one.prompt for one in under_way.values()):
                 results = dict(zip(under_way, self.generate(list(under_way.values())), strict=True))
                 under_way = dict(enumerate(following(results, False), number))  # noqa: FBT003
                 number += len(under_way)

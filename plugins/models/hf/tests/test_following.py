@@ -2,7 +2,7 @@
 
 import pytest
 
-from ke_core.plugin import Generate, Score
+from ke_core.plugin import Generate, ModelUnavailable, Score
 from ke_plugin_hf.decoding import decoding, drafts
 from ke_plugin_hf.decoding.passes import COUNTER
 from ke_plugin_hf.testing import FAMILIES, tiny_model
@@ -48,6 +48,22 @@ def separately(model, chains):
     while requests:
         first = len(chains.under_way) - len(requests)
         requests = chains.following({first + at: model.generate([one])[0] for at, one in enumerate(requests)}, None)
+
+
+def test_a_canceled_request_ends_within_a_few_tokens():
+    model, results = tiny_model("llama"), {}
+    requests = [Generate(prompt=text, max_tokens=60) for text in ("The capital", "Berlin is")]
+    (alone,) = model.generate(requests[:1])
+    assert alone.tokens == 60
+    model.unneeded = lambda: [1]
+    model.complete(requests, lambda found, _ended: results.update(found) or [])
+    assert list(results) == [1, 0]
+    assert isinstance(results[1], ModelUnavailable)
+    assert results[0] == alone
+    before = model.passes().passes
+    model.unneeded = lambda: [0]
+    model.complete(requests[1:], lambda *_: [])
+    assert model.passes().passes - before <= decoding.PATIENCE + 2
 
 
 @pytest.mark.parametrize("family", FAMILIES)

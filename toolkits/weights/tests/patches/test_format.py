@@ -5,6 +5,7 @@ import json
 
 import pytest
 import torch
+from attrs import evolve
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -13,6 +14,7 @@ from ke_plugin_hf.guard import LowRank
 from ke_weights.patches import combined, read_patch, write_patch
 from ke_weights.patches.delta import dense_tensor, inner, norm
 from ke_weights.patches.format import hashes
+from ke_weights.report.patches import derived_values
 
 DOWN = "model.layers.1.mlp.down_proj.weight"
 
@@ -58,6 +60,15 @@ def test_patch_file_round_trip(stored, file):
     assert weight.norm == pytest.approx(float(dense_tensor(stored.deltas[DOWN]).norm()), rel=1e-5)
     assert found.info.edits[0].source == "an encyclopedia"
     assert found.info.edits[0].date == "2026-01-31"
+
+
+def test_derived_values_are_those_that_no_option_sets(stored):
+    values = {"layers": [1, 2], "lr": 0.5, "clamp": 4.0, "reasons": {"lr": "a fifth"}}
+    joint = evolve(stored.info, details={"hyperparameters": values})
+    assert derived_values(joint) == {"lr": 0.5, "clamp": 4.0}
+    each = {"a": {"hyperparameters": values}, "b": {"hyperparameters": values | {"lr": 0.6}}}
+    assert derived_values(evolve(joint, details={"edits": each})) == {"lr": "varies", "clamp": 4.0}
+    assert derived_values(stored.info) == {}
 
 
 def test_file_is_valid_safetensors(file):

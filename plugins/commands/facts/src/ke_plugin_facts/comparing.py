@@ -12,6 +12,9 @@ from ke_weights.suites import Check
 if TYPE_CHECKING:  # torch
     from ke_plugin_facts.versions import Lock, LockedFact
 
+SHOWN = 10
+"""Changes of a version in a table."""
+
 
 def fact_changes(old: FactFile, new: FactFile) -> list[dict[str, Any]]:
     """Return a row for each fact, test, fact to keep, source and setting that differs."""
@@ -83,6 +86,16 @@ def version_rows(chain: Sequence[Lock]) -> list[dict[str, Any]]:
             "changes": changes,
         })  # fmt: skip
     return found
+
+
+def shortened(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows of ``version_rows`` with at most ``SHOWN`` changes each, and the number of the others."""
+    return [
+        {**row, "changes": [*row["changes"][:SHOWN], f"... and {more} more; --json shows all"]}
+        if (more := len(row["changes"]) - SHOWN) > 0
+        else dict(row)
+        for row in rows
+    ]
 
 
 def _edited(lock: Lock) -> dict[str, tuple[str, str]]:

@@ -110,6 +110,8 @@ class FactFile:
 
 def read_facts(path: Path) -> FactFile:
     """Read a file of facts. Raises BadData with file, fact and field, also for facts that contradict each other."""
+    if not path.exists():
+        raise BadData(f"{path} does not exist", hint="make it with ke facts add, or give the path of your file")
     if path.suffix.lower() == ".toml":
         return facts_of(read_toml(path), path)
     facts = tuple(_fact(raw, place) for raw, place in read_rows(path))

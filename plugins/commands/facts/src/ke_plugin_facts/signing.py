@@ -105,7 +105,7 @@ def _text(key: Ed25519PublicKey) -> str:
 
 
 def _private(path: Path) -> Ed25519PrivateKey:
-    with file_errors(f"cannot read {path}"):
+    with file_errors(f"cannot read {path}", hint=HINT):
         content = path.read_bytes()
     load: Any = load_ssh_private_key if b"OPENSSH" in content else load_pem_private_key
     try:
@@ -114,7 +114,7 @@ def _private(path: Path) -> Ed25519PrivateKey:
         except TypeError:  # it is encrypted
             found = load(content, _passphrase(path))
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise BadConfig(f"{path} is not a private key, or its passphrase is wrong: {error}", hint=HINT) from error
+        raise BadConfig(f"{path} is not a private key, or its passphrase is wrong", hint=HINT) from error
     if not isinstance(found, Ed25519PrivateKey):
         raise BadConfig(f"{path} is not an Ed25519 key", hint=HINT)
     return found
@@ -128,15 +128,16 @@ def _passphrase(path: Path) -> bytes:
 
 
 HINT = "make one with ssh-keygen -t ed25519 -N '' -f KEY"
+PUBLIC_HINT = "use KEY.pub, which ssh-keygen wrote"
 
 
 def _public(path: Path) -> Ed25519PublicKey:
-    with file_errors(f"cannot read {path}"):
+    with file_errors(f"cannot read {path}", hint=PUBLIC_HINT):
         content = path.read_bytes()
     try:
         found = load_pem_public_key(content) if content.startswith(b"-----") else load_ssh_public_key(content)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise BadConfig(f"{path} is not a public key: {error}", hint="use KEY.pub, which ssh-keygen wrote") from error
+        raise BadConfig(f"{path} is not a public key: {error}", hint=PUBLIC_HINT) from error
     if not isinstance(found, Ed25519PublicKey):
         raise BadConfig(f"{path} is not an Ed25519 key", hint=HINT)
     return found

@@ -40,13 +40,13 @@ class ServedEdit:
 
     @cached_property
     def about(self) -> tuple[str, str] | None:
-        """A key that contradicting edits share: the prompt, and the subject if there is one. None for a statement
-        without a prompt.
+        """A key that contradicting edits share: the prompt, and the subject if there is one, without differences in
+        case and spaces. None for a statement without a prompt.
         """
         if self.edit.free_form is not None:
-            return self.edit.prompt, ""
+            return _plain(self.edit.prompt), ""
         cloze = self.edit.cloze
-        return (cloze.template.strip(), cloze.subject) if cloze else None
+        return (_plain(cloze.template), _plain(cloze.subject)) if cloze else None
 
     @cached_property
     def statement_key(self) -> str:
@@ -165,6 +165,10 @@ class _Index:
         keys = [key(one) for key in KEYS]
         found = [held[key] for key, held in zip(keys, self._held, strict=True) if key is not None and key in held]
         return list({old.edit.id: old for old in found}.values())
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
 def _may_replace(old: ServedEdit, new: ServedEdit, *, replace: bool) -> None:

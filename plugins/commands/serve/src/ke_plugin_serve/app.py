@@ -56,7 +56,7 @@ class Routes:
         return [
             Route("/v1/chat/completions", self.chat, methods=["POST"]),
             Route("/v1/completions", self.completions, methods=["POST"]),
-            *ModelRoutes(self.settings.model, self._about).routes(),
+            *ModelRoutes(self.settings.model, self._about, lambda: self.batcher.thread.fault).routes(),
             *edits.routes(),
         ]
 

@@ -40,10 +40,14 @@ Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
 
 @define
 class ModelRoutes:
-    """The list with the one model that is served. ``about`` returns the field ``ke`` of its entry."""
+    """The list with the one model that is served. ``about`` returns the field ``ke`` of its entry.
+
+    ``fault`` returns why the model cannot answer; empty if it can.
+    """
 
     name: str
     about: Callable[[], dict[str, Any]]
+    fault: Callable[[], str] = str
     _began: int = field(factory=lambda: int(time.time()), init=False)
 
     def routes(self) -> list[Route]:
@@ -64,7 +68,9 @@ class ModelRoutes:
         return JSONResponse(self._model())
 
     async def health(self, _request: Request) -> Response:
-        """``GET /health``: report that the server is running."""
+        """``GET /health``: report whether the model can answer."""
+        if fault := self.fault():
+            return JSONResponse({"status": "failed", "reason": fault}, 503)
         return JSONResponse({"status": "ok"})
 
     def _model(self) -> dict[str, Any]:

@@ -10,17 +10,32 @@ from typing import Any, TypeVar
 
 from attrs import define, evolve, field
 
-from ke_core.plugin import Edited, EditorRequest, Engine, PluginBroken, Question, Reply, SupportsConcurrentSolve
+from ke_core.plugin import (
+    Edited,
+    EditorRequest,
+    Engine,
+    Failure,
+    LanguageModel,
+    ModelUnavailable,
+    PluginBroken,
+    Question,
+    Reply,
+    SupportsConcurrentSolve,
+)
+from ke_plugin_serve.lengths import fitted
 
 T = TypeVar("T")
+FATAL = ("WeightsNotRestored", "ProcessLost", "AcceleratorError")
+"""Errors after which the model gives wrong answers or none. ``AcceleratorError``: of torch, for a failed kernel."""
 Waiting = tuple[Question, "asyncio.Future[Reply]"]
 
 
 @define
 class ModelThread:
-    """The one thread that uses a model. ``busy``: it is working."""
+    """The one thread that uses a model. ``busy``: it is working. ``fault``: why the model is not used any more."""
 
     busy: bool = False
+    fault: str = ""
     _thread: ThreadPoolExecutor = field(factory=lambda: ThreadPoolExecutor(1, "ke-model"), init=False)
     _submitted: Sequence[Future[Any]] = field(default=(), init=False)
 
@@ -30,7 +45,9 @@ class ModelThread:
         return any(not (one.running() or one.done()) for one in self._submitted)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run ``work`` after earlier work, and return its result."""
+        """Run ``work`` after earlier work, and return its result. Raises ModelUnavailable after a fatal error."""
+        if self.fault:
+            raise ModelUnavailable(self.fault, hint="start ke serve again")
         future = self._thread.submit(self._busy_with, work)
         self._submitted = [*(one for one in self._submitted if not one.done()), future]
         return await asyncio.wrap_future(future)
@@ -39,10 +56,18 @@ class ModelThread:
         self.busy = True
         try:
             return work()
-        except StopIteration as error:  # asyncio would wait forever
-            raise RuntimeError("StopIteration") from error
+        except BaseException as error:
+            self.check(type(error).__name__)
+            if isinstance(error, Exception) and not isinstance(error, StopIteration):
+                raise
+            raise RuntimeError(type(error).__name__) from error  # asyncio would let the clients wait forever
         finally:
             self.busy = False
+
+    def check(self, error: str) -> None:
+        """Record an error, given by its class, if it is fatal."""
+        if error in FATAL:
+            self.fault = f"the model is not used any more after {error}"
 
     def close(self) -> None:
         """Stop the thread after its current work."""
@@ -63,6 +88,7 @@ class Batcher:
     """
 
     engine: Engine
+    model: LanguageModel
     edited: Edited
     own_edits: Callable[[], Iterable[str]]
     window: float
@@ -130,7 +156,10 @@ class Round:
         """Answer questions until none is left. Raises PluginBroken if the number of replies differs."""
         edited = self.batcher.edited
         if isinstance(edited, SupportsConcurrentSolve):
-            self.batcher.engine.keep_answering(edited.solve, self._exchange)
+            solve, model = edited.solve, self.batcher.model
+            self.batcher.engine.keep_answering(
+                lambda one: fitted(one, solve(one), model), self._exchange, self._canceled
+            )
             return
         questions = self._exchange({})
         replies = edited.answer(questions) if questions else ()
@@ -142,6 +171,10 @@ class Round:
         """Report an error to every client whose question is under way. If there is none, to those that wait."""
         for _question, waiting in (self._active or self.batcher.next(self.batcher.most, {})).values():
             _set(waiting, error)
+
+    def _canceled(self) -> list[str]:
+        """Return the questions under way whose clients have disconnected."""
+        return [name for name, (_question, waiting) in self._active.items() if waiting.cancelled()]
 
     def _exchange(self, replies: Mapping[str, Reply]) -> Sequence[EditorRequest]:
         """Send replies to their clients, and return the questions that join."""
@@ -161,6 +194,8 @@ class Round:
         self.batcher.questions += len(replies)
         for name, reply in replies.items():
             _question, waiting = self._active.pop(name)
+            if isinstance(reply, Failure):
+                self.batcher.thread.check(reply.error)
             self.loop.call_soon_threadsafe(_set, waiting, reply)
 
 

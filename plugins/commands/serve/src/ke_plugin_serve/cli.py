@@ -104,7 +104,8 @@ def command(context: click.Context, /, **given: Any) -> None:
     from ke_plugin_serve.vllm_cli import serve_vllm  # noqa: PLC0415  uvicorn
 
     address = Address(host=given["host"], port=given["port"], token=os.environ.get(TOKEN, "").strip())
-    address.check()  # before a model is loaded
+    address.check()  # both before a model is loaded
+    address.check_free()
     backend = serve_vllm if given["backend"] == "vllm" else _serve
     if backend(app, given, _request(given, model), address):
         _leave()

@@ -17,6 +17,7 @@ from uuid import uuid4
 from attrs import frozen
 
 from ke_core.plugin import Decoding, EditorSpec, Form, Parse, Prompt, Question, digest
+from ke_plugin_serve.lengths import DefaultLength
 from ke_plugin_serve.wire import BadRequest, flag, listed, number, refuse, text, whole, words
 
 MESSAGES, PROMPTS, STOPS, STOP_LENGTH = 256, 64, 4, 200
@@ -124,8 +125,9 @@ def _request(
     stream, options = flag(raw, "stream"), raw.get("stream_options") or {}
     if not isinstance(options, dict):
         refuse("stream_options", "must be an object", code="invalid_type")
+    kind = Question if any(raw.get(name) is not None for name in LENGTH) else DefaultLength
     questions = tuple(
-        Question(
+        kind(
             id=f"{f'seed {seed}/{digest([prompt])}' if seeded else uuid4().hex}/{number_}",
             case="serve",
             query="",

@@ -43,6 +43,10 @@ class Address:
                 hint="set KE_SERVE_TOKEN to a long random text, or omit --host",
             )
 
+    def check_free(self) -> None:
+        """Raise KEError if the port is in use."""
+        _bound(self).close()
+
 
 @frozen(kw_only=True)
 class ShutdownReport:
@@ -91,6 +95,7 @@ def serve(
     address.check()
     batcher = Batcher(
         served.session.engine,
+        served.session.model,
         served.edited,
         lambda: served.bank.edits if served.own_edits else (),
         window=window,

@@ -104,6 +104,7 @@ def flag(raw: Mapping[str, Any], name: str) -> bool:
 
 def words(value: object, name: str) -> str:
     """Return a text."""
+    _check_given(value, name)
     if not isinstance(value, str):
         refuse(name, f"must be a text, not {_short(value)}", code="invalid_type")
     return value
@@ -119,6 +120,7 @@ def text(value: object, name: str) -> str:
 
 def listed(value: object, name: str, most: int) -> Sequence[Any]:
     """Return a list of 1 to ``most`` items."""
+    _check_given(value, name)
     if not isinstance(value, list):
         refuse(name, f"must be a list, not {_short(value)}", code="invalid_type")
     if not value:
@@ -126,6 +128,11 @@ def listed(value: object, name: str, most: int) -> Sequence[Any]:
     if len(value) > most:
         refuse(name, f"has {len(value)} items, but at most {most} are allowed")
     return value
+
+
+def _check_given(value: object, name: str) -> None:
+    if value is None:
+        refuse(name, "is missing", code="invalid_type")
 
 
 def _short(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Self
 
@@ -51,6 +51,7 @@ class HFModel:
     tokenizer: Any
     chat: bool = False
     on_progress: Callable[[int], None] | None = field(default=None, init=False)
+    unneeded: Callable[[], Collection[int]] | None = field(default=None, init=False)
     context: int = field(init=False)
     _sums: Checksums = field(factory=Checksums, init=False)
     _adaptors: list[Adaptor] = field(factory=list, init=False)
@@ -91,6 +92,7 @@ class HFModel:
             adapted=lambda: bool(self.adaptors),
             size=RowBatchSize(self.device),
             report=self._report,
+            unneeded=lambda: () if self.unneeded is None or self.split else self.unneeded(),
         )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -29,6 +29,7 @@ def info_report(name: str, info: PatchInfo, size: int) -> Group:
         "edited": f"weights {info.edited}",
         "editor": f"{info.editor.name} ({info.editor.distribution} {info.editor.version}, ke-core {info.ke})",
         "options": ", ".join(f"{key}={value}" for key, value in info.editor.options.items() if value is not None),
+        "derived": ", ".join(f"{key}={value}" for key, value in derived_values(info).items()),
         "size": f"{bytes_(size)}, {share}",
     }
     parts: list[RenderableType] = [literal(f"{label:8} {text}") for label, text in lines.items() if text]
@@ -38,6 +39,22 @@ def info_report(name: str, info: PatchInfo, size: int) -> Group:
 def info_json(name: str, info: PatchInfo, size: int) -> dict[str, Any]:
     """Return everything as JSON values."""
     return {"id": name, "bytes": size, **to_json(info)}
+
+
+def derived_values(info: PatchInfo) -> dict[str, Any]:
+    """Return the hyperparameters that the editor derived, because no option sets them.
+
+    A value that differs between edits made one after another is ``varies``.
+    """
+    edits = info.details.get("edits")
+    each = edits.values() if isinstance(edits, Mapping) else ()
+    found: dict[str, Any] = {}
+    for details in (info.details, *each):
+        values = details.get("hyperparameters") if isinstance(details, Mapping) else None
+        for name, value in values.items() if isinstance(values, Mapping) else ():
+            if name != "reasons" and info.editor.options.get(name) is None:
+                found[name] = value if found.get(name, value) == value else "varies"
+    return found
 
 
 def diff_report(names: tuple[str, str], found: PatchComparison) -> Group:

@@ -61,13 +61,16 @@ def verify(files: tuple[Path, ...], key: Path) -> int:
 def log(out: Path, *, as_json: bool) -> int:
     """List the versions of a managed model, newest first: when, by whom, and which facts changed, with sources.
 
+    The table shows at most 10 changed facts of each version. --json shows all.
+
     \b
     Example: ke patch log --out edited
     """  # fmt: skip
-    from ke_plugin_facts.comparing import version_rows  # noqa: PLC0415  only for this command
+    from ke_plugin_facts.comparing import shortened, version_rows  # noqa: PLC0415  only for this command
 
     versions = [*managed_folder(out).chain()]
     if not versions:
         raise BadData(f"{out} has no version", hint="make one with ke apply, or name its folder with --out")
-    shared.print_rows(version_rows(versions), as_json=as_json)
+    rows = version_rows(versions)
+    shared.print_rows(rows if as_json else shortened(rows), as_json=as_json)
     return 0

@@ -100,7 +100,10 @@ def options_of(app: App, file: FactFile, given: Mapping[str, Any], *editors: str
 def target_of(context: click.Context, file: FactFile, given: Mapping[str, Any]) -> Target:
     """Return what the file and the options of the command say. Raises UsageError without an editor."""
     from ke_plugin_facts.planning import Target  # noqa: PLC0415  torch
+    from ke_weights.bounds import bounds  # noqa: PLC0415  as above
 
+    least, most = (_by_metric((*file.bounds(side), *given[name])) for side, name in (("min", "least"), ("max", "most")))
+    bounds(least, most)  # raises for a wrong one before a model is loaded
     editor = given["editor"] or str(file.settings.get("editor", ""))
     shared.require(context.obj, "editor", editor)
     settings = {name: file.settings[name] for name in ("seed", "format") if name in file.settings}
@@ -111,8 +114,8 @@ def target_of(context: click.Context, file: FactFile, given: Mapping[str, Any]) 
         options=options_of(context.obj, file, given, editor),
         seed=settings["seed"],
         format=settings["format"],
-        least=_by_metric((*file.bounds("min"), *given["least"])),
-        most=_by_metric((*file.bounds("max"), *given["most"])),
+        least=least,
+        most=most,
     )
 
 

@@ -9,7 +9,7 @@ import torch
 from attrs import define, field
 from torch import Tensor
 
-from ke_core.plugin import NotFinite
+from ke_core.plugin import ModelUnavailable, NotFinite
 from ke_plugin_hf.decoding.drafts import LENGTHS, Drafter, best_length, worthwhile
 from ke_plugin_hf.decoding.forward import DecodingState, Forward, Prefix
 from ke_plugin_hf.decoding.inner import inner_groups, read_each
@@ -27,6 +27,7 @@ class DecodingRow:
     chooser: Sampler
     written: Continuation
     error: Exception | None = field(default=None, init=False)
+    canceled: bool = field(default=False, init=False)
     known: PrefillState | None = field(default=None, init=False)
     continues: tuple[int, ...] = field(default=(), init=False)  # the tokens of the state that it was read from
     drafter: Drafter = field(factory=Drafter, init=False)
@@ -58,6 +59,9 @@ class DecodingRow:
 
     def goes_on(self, token: int | NotFinite) -> bool:
         """Add the next token, or record that there is none. Return whether the row continues."""
+        if self.canceled:
+            self.error = ModelUnavailable("the request was canceled")
+            return False
         if isinstance(token, NotFinite):
             self.error = token
             return False

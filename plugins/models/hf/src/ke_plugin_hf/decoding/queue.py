@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from attrs import define, field
 
@@ -14,11 +14,13 @@ from ke_plugin_hf.decoding.decoding import DecodingRow
 class Queue:
     """Waiting requests, by position: ``rows`` to generate and ``scores``. ``finished`` counts results.
 
-    ``rows_of`` returns the rows of requests, or the error of a request.
+    ``rows_of`` returns the rows of requests, or the error of a request. ``unneeded`` returns the positions of requests
+    that were canceled.
     """
 
     rows_of: Callable[[Sequence[Generate]], Sequence[DecodingRow | Exception]]
     following: NextRequests
+    unneeded: Callable[[], Collection[int]]
     rows: dict[int, DecodingRow] = field(factory=dict, init=False)
     scores: dict[int, Score] = field(factory=dict, init=False)
     finished: int = field(default=0, init=False)
@@ -56,5 +58,8 @@ class Queue:
         return list(taken.values())
 
     def end(self, rows: Sequence[DecodingRow], result: Callable[[DecodingRow], Completed]) -> None:
-        """Pass on the results of rows that ended."""
+        """Pass on the results of rows that ended, and cancel rows that are not needed any more."""
         self.pass_on({self._running.pop(row): result(row) for row in rows})
+        unneeded = self.unneeded()
+        for row, place in self._running.items():
+            row.canceled = place in unneeded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,6 @@ from ke_core.plugin import (
     KEError,
     ModelUnavailable,
     NextRequests,
-    NotFinite,
     Score,
     Scored,
 )
@@ -62,6 +61,7 @@ class LocalRunner:
     adapted: Callable[[], bool]
     size: RowBatchSize
     report: Callable[[float], None]
+    unneeded: Callable[[], Collection[int]]
     backends: Backends = field(init=False)
     prefixes: Prefixes = field(factory=Prefixes, init=False)
     readings: PrefillCache = field(factory=PrefillCache, init=False)
@@ -104,7 +104,7 @@ class LocalRunner:
         """Pass the result of each request to ``following``, and complete what follows (see ``ContinuousModel``)."""
         self.size.begin()
         self.readings.begin(self.digest(), self.size.spare)
-        queue = Queue(rows_of=self._rows_of, following=following)
+        queue = Queue(rows_of=self._rows_of, following=following, unneeded=self.unneeded)
         queue.add(requests)
         while queue.rows or queue.scores:
             if queue.scores:
@@ -258,7 +258,7 @@ class LocalRunner:
         )
 
     def _generated(self, row: DecodingRow) -> Generated | Exception:
-        if isinstance(row.error, NotFinite):
+        if isinstance(row.error, KEError):
             return row.error
         if row.error is not None:
             return self._too_big(len(row.ids), row.error)
