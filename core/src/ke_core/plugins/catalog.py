@@ -14,7 +14,7 @@ from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import name_conflict
 from ke_core.plugins.manager import Installed, Plugins
 from ke_core.spec.component import Spec
-from ke_core.spec.errors import BadConfig, PluginBroken, PluginConflict, UnknownComponent
+from ke_core.spec.errors import BadConfig, PluginBroken, PluginConflict, UnknownComponent, did_you_mean
 from ke_core.spec.specs import DatasetSpec, EditorSpec, EncoderSpec, JudgeSpec, MetricSpec, ModelSpec
 
 KINDS: Mapping[str, type[Spec[Any]]] = {
@@ -83,9 +83,8 @@ class Catalog:
         found += [entry.kind for entry in directory_entries() if entry.name == name]
         if not found:
             self._refuse_broken("component", name)
-            names = {name: kind for kind, registrations in self.registrations.items() for name in registrations}
-            near = get_close_matches(name, names, n=1, cutoff=0.6)
-            hint = f"did you mean {near[0]!r}?" if near else "ke plugins lists the installed components"
+            names = [name for registrations in self.registrations.values() for name in registrations]
+            hint = did_you_mean(name, names, "ke plugins lists the installed components")
             raise UnknownComponent(f"no component called {name!r}", hint=hint)
         return found[0]
 
