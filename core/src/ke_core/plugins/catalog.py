@@ -166,11 +166,12 @@ def returned(hook: str, found: Any, expected: type[S]) -> list[S]:
             hint=f"return a list of {expected.__name__} from {hook}, an empty one if it has none",
         )
     specs = list(found)
+    one = f"{'an' if expected.__name__[0] in 'AEIOU' else 'a'} {expected.__name__}"
     for spec in specs:
         if not isinstance(spec, expected):
             raise PluginBroken(
-                f"{hook} returned {_shown(spec)} in its list, not {_a(expected.__name__)}",
-                hint=f"every item that {hook} returns is {_a(expected.__name__)} from ke_core.plugin",
+                f"{hook} returned {_shown(spec)} in its list, not {one}",
+                hint=f"every item that {hook} returns is {one} from ke_core.plugin",
             )
     return specs
 
@@ -178,7 +179,3 @@ def returned(hook: str, found: Any, expected: type[S]) -> list[S]:
 def _shown(value: object) -> str:
     text = " ".join(repr(value).split())
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-
-
-def _a(name: str) -> str:
-    return f"an {name}" if name[0] in "AEIOU" else f"a {name}"
