@@ -13,7 +13,7 @@ import pytest
 
 from ke_core.spec.errors import BadRun, KEError
 from ke_core.storage import files
-from ke_core.storage.files import cache_dir, data_dirs, hidden_sibling, locked, sha256_of, write_atomic
+from ke_core.storage.files import cache_dir, data_places, hidden_sibling, locked, sha256_of, write_atomic
 from ke_testing.process import imported_by
 
 
@@ -26,7 +26,7 @@ def test_folders_follow_the_environment_variables(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_dir() == tmp_path / ".cache" / "ke"
     monkeypatch.setenv("KE_CACHE_DIR", str(tmp_path / "mine"))
-    assert data_dirs() == (tmp_path / "mine" / "data",)
+    assert data_places("towers", "a.json")[0] == tmp_path / "mine" / "data" / "a.json"
 
 
 def test_a_full_disk_leaves_the_old_file_unchanged(tmp_path):

@@ -67,7 +67,7 @@ from ke_core.results.grid import (
     value_notes,
 )
 from ke_core.results.index import Index, key_of
-from ke_core.results.intervals import DIGITS, LEVEL, RESAMPLES, bootstrap, bootstrap_average
+from ke_core.results.intervals import DIGITS, RESAMPLES, bootstrap, bootstrap_average, percentile_interval
 from ke_core.results.lines import LOG, refuse_other, to_bytes, whole_lines
 from ke_core.results.load import progress_json, read_report, read_scores
 from ke_core.results.reported import (
@@ -89,9 +89,9 @@ from ke_core.runner.blinding import ByOpaqueId
 from ke_core.runner.edit_files import FIELD_NAMES, STATE_FIELD, edit_from, normalize_statement, read_edits, read_rows
 from ke_core.runner.evaluate import LoadedRuns, evaluate, judge_folder, load_report, load_runs, score_folder
 from ke_core.runner.judging import JudgeModel, gold_of, judge_items, judge_run, metrics_of, open_judge, waiting_items
-from ke_core.runner.plan import Group, groups, select, stages
+from ke_core.runner.plan import Group, groups, select
 from ke_core.runner.prepare import load_model, refuse_edits, refuse_weightless, resolve_run
-from ke_core.runner.recorded import Datasets, RecordedRun, StoredCases, recorded_run
+from ke_core.runner.recorded import RecordedRun, StoredCases, read_dataset, recorded_run
 from ke_core.runner.requests import RequestBuilder, RequestGroup, in_form, queries_of
 from ke_core.runner.resolve import (
     DATA_DIR,
@@ -118,31 +118,30 @@ from ke_core.storage.json_reading import SourceLine, parse_lines, read_lines, te
 
 __all__ = [
     "AFTER", "ANSWERS_TITLE", "BUCKET", "CHOOSE_OTHER_FOLDER", "CORE_DISTRIBUTION", "DAMAGED", "DATA_DIR", "DIGITS",
-    "DONE", "FAILED", "FIELD_NAMES", "IMPORTED", "KINDS", "LEVEL", "LOG", "NO_METRIC", "NO_MODEL", "NO_VALUE", "OWN",
-    "PART", "PART_TAG", "PROMPT", "RECORDS", "RESAMPLES", "RUN", "SCHEMA", "SCORES", "SEAL", "SECONDS",
-    "SHORTEST_SECONDS", "STATE_FIELD", "TESTED", "UNEDITED", "UNEDITED_BATCH", "UNFINISHED", "WARNING", "Agreement",
-    "AgreementCheck", "App", "Batch", "BatchingEngine", "ByOpaqueId", "CallProgress", "Catalog", "ColumnHeader",
-    "Component", "DataRef", "Datasets", "EditApplier", "EditedModel", "EvalRequest", "Grid", "Group", "Index",
-    "Installed", "JudgeModel", "Judged", "Line", "LoadedRuns", "MetricColumn", "Model", "ModelChoice", "ModelRef",
-    "NoModel", "OpenJudge", "Options", "Plan", "Plugins", "Population", "Prices", "Probed", "Record", "RecordedRun",
-    "Registration", "Replied", "ReportRow", "Reported", "RequestBuilder", "RequestGroup", "ResolvedComponent",
-    "ResolvedRun", "RunFolder", "RunSpec", "SourceLine", "StoredCases", "Table", "Tally", "aggregate",
-    "agreement_warning", "bootstrap", "bootstrap_average", "build_component", "build_metrics", "builtin",
-    "choose_again", "column_measure", "columns_by_table", "completion", "component_options", "configure", "console",
-    "converter", "count_noun", "dataset_judge", "declares_core", "directory_entries", "discover",
-    "duration", "edit_from", "edited_rows", "empty_manager", "environment", "err", "errors", "escaped", "evaluate",
-    "first_difference", "format_interval", "format_score", "gold_of", "groups", "in_form", "installed_catalog",
-    "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_run", "judge_warnings", "kept", "key_of",
-    "known_models", "literal", "load_model", "load_report", "load_runs", "losses", "main", "measured_phase",
-    "measures_of", "metric_columns", "metrics_of", "model_choice", "name_conflict", "naming_files",
-    "normalize_statement", "observed_values", "one_line", "one_line_reason", "open_judge", "open_model", "open_session",
-    "open_writer", "opened_runs", "option_text", "options", "out", "parse_lines", "plain_table", "plan_words",
-    "print_json", "print_report", "print_rows", "progress", "progress_json", "prompt_name", "queries_of",
-    "read_catalog", "read_edits", "read_lines", "read_records", "read_report", "read_rows", "read_scores",
-    "recorded_run", "records_of",
-    "refuse_edits", "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "resolve_component",
-    "resolve_run", "run_labels", "runs_in", "sanitize", "save_check", "score_folder", "score_grids", "score_run",
-    "select", "server_options", "shown_unit", "spent_words", "split_options", "stages", "started", "summary",
-    "table_row", "tally_of", "text_field", "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows",
-    "unfinished", "untouched", "value_notes", "waiting_items", "whole_lines", "with_flag", "without_model", "world",
+    "DONE", "FAILED", "FIELD_NAMES", "IMPORTED", "KINDS", "LOG", "NO_METRIC", "NO_MODEL", "NO_VALUE", "OWN", "PART",
+    "PART_TAG", "PROMPT", "RECORDS", "RESAMPLES", "RUN", "SCHEMA", "SCORES", "SEAL", "SECONDS", "SHORTEST_SECONDS",
+    "STATE_FIELD", "TESTED", "UNEDITED", "UNEDITED_BATCH", "UNFINISHED", "WARNING", "Agreement", "AgreementCheck",
+    "App", "Batch", "BatchingEngine", "ByOpaqueId", "CallProgress", "Catalog", "ColumnHeader", "Component", "DataRef",
+    "EditApplier", "EditedModel", "EvalRequest", "Grid", "Group", "Index", "Installed", "JudgeModel", "Judged", "Line",
+    "LoadedRuns", "MetricColumn", "Model", "ModelChoice", "ModelRef", "NoModel", "OpenJudge", "Options", "Plan",
+    "Plugins", "Population", "Prices", "Probed", "Record", "RecordedRun", "Registration", "Replied", "ReportRow",
+    "Reported", "RequestBuilder", "RequestGroup", "ResolvedComponent", "ResolvedRun", "RunFolder", "RunSpec",
+    "SourceLine", "StoredCases", "Table", "Tally", "aggregate", "agreement_warning", "bootstrap", "bootstrap_average",
+    "build_component", "build_metrics", "builtin", "choose_again", "column_measure", "columns_by_table", "completion",
+    "component_options", "configure", "console", "converter", "count_noun", "dataset_judge", "declares_core",
+    "directory_entries", "discover", "duration", "edit_from", "edited_rows", "empty_manager", "environment", "err",
+    "errors", "escaped", "evaluate", "first_difference", "format_interval", "format_score", "gold_of", "groups",
+    "in_form", "installed_catalog", "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_run",
+    "judge_warnings", "kept", "key_of", "known_models", "literal", "load_model", "load_report", "load_runs", "losses",
+    "main", "measured_phase", "measures_of", "metric_columns", "metrics_of", "model_choice", "name_conflict",
+    "naming_files", "normalize_statement", "observed_values", "one_line", "one_line_reason", "open_judge", "open_model",
+    "open_session", "open_writer", "opened_runs", "option_text", "options", "out", "parse_lines", "percentile_interval",
+    "plain_table", "plan_words", "print_json", "print_report", "print_rows", "progress", "progress_json", "prompt_name",
+    "queries_of", "read_catalog", "read_dataset", "read_edits", "read_lines", "read_records", "read_report",
+    "read_rows", "read_scores", "recorded_run", "records_of", "refuse_edits", "refuse_other", "refuse_weightless",
+    "registered_specs", "reject_unused", "resolve_component", "resolve_run", "run_labels", "runs_in", "sanitize",
+    "save_check", "score_folder", "score_grids", "score_run", "select", "server_options", "shown_unit", "spent_words",
+    "split_options", "started", "summary", "table_row", "tally_of", "text_field", "texts_field", "titled", "to_bytes",
+    "unanswered", "unedited_rows", "unfinished", "untouched", "value_notes", "waiting_items", "whole_lines",
+    "with_flag", "without_model", "world",
 ]  # fmt: skip

@@ -129,26 +129,26 @@ def test_the_exact_interval_of_differences_extends_in_both_directions(value, end
     """At most 0.459258 of the units differ, and each of them by at most 2."""
     (score,) = scores({str(n): one(value, unit=str(n)) for n in range(6)}, signed=frozenset({"a"}))
     assert (score.interval.low, score.interval.high) == ends
-    average = bootstrap_average([([value] * 6, list("abcdef"))], seed=0, share=True, signed=True)
+    average = bootstrap_average([([value] * 6, list("abcdef"))], seed=0, lowest=-1.0)
     assert (average.low, average.high) == ends
 
 
 def test_the_exact_interval_counts_units_and_not_observations():
-    found = bootstrap([0.0] * 3_000, [f"batch-{n // 100}" for n in range(3_000)], seed=0, share=True)
+    found = bootstrap([0.0] * 3_000, [f"batch-{n // 100}" for n in range(3_000)], seed=0, lowest=0.0)
     assert (found.low, found.high) == (0.0, pytest.approx(1 - 0.025 ** (1 / 30), abs=1e-6))
 
 
 def test_other_measures_have_no_exact_interval():
     (score,) = scores({str(n): one(1.0, unit=str(n)) for n in range(6)}, measures={"a": "s"})
     assert (score.interval.low, score.interval.high) == (1.0, 1.0)
-    assert bootstrap([0.5] * 6, list("abcdef"), seed=0, share=True).low == 0.5  # and what is neither, no width
+    assert bootstrap([0.5] * 6, list("abcdef"), seed=0, lowest=0.0).low == 0.5  # and what is neither, no width
 
 
 def test_the_exact_interval_of_an_average_is_the_mean_of_its_parts():
     ten, two = ([0.0] * 10, [str(n) for n in range(10)]), ([0.0] * 2, ["0", "1"])
     bounds = [1 - 0.025 ** (1 / n) for n in (10, 2)]
-    assert bootstrap_average([ten, ten], seed=0, share=True).high == pytest.approx(bounds[0], abs=1e-6)
-    assert bootstrap_average([ten, two], seed=0, share=True).high == pytest.approx(sum(bounds) / 2, abs=1e-6)
+    assert bootstrap_average([ten, ten], seed=0, lowest=0.0).high == pytest.approx(bounds[0], abs=1e-6)
+    assert bootstrap_average([ten, two], seed=0, lowest=0.0).high == pytest.approx(sum(bounds) / 2, abs=1e-6)
     assert averaged({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 1.0})["all"].interval.low == pytest.approx(
         0.025**0.5, abs=1e-6
     )

@@ -25,7 +25,7 @@ WORDS = (" Rome", " Paris", " Oslo", " Lima")
 
 
 def blinder(fakes, **changes):
-    return Blinder.of(fakes.make_job(4, **changes))
+    return Blinder(fakes.make_job(4, **changes))
 
 
 def asks_of(fakes, job):
@@ -42,7 +42,7 @@ def likelihood(number=1):
 
 def test_request_ids_are_unique_and_opaque(fakes):
     job = fakes.make_job(4)
-    made = Blinder.of(job)
+    made = Blinder(job)
     real = asks_of(fakes, job)
     seen = [made.blind(ask).seen for ask in real]
     names = [name for ask in seen for name in (ask.id, ask.case, ask.query)]
@@ -79,7 +79,7 @@ def test_ids_do_not_depend_on_the_python_hash_seed(fakes):
         "from ke_core.runner.blinding import Blinder\n"
         "job = fakes.make_job(1)\n"
         "asker = RequestBuilder(dataset=job.dataset, styles=job.spec.styles, edited_form='question')\n"
-        "made = Blinder.of(job)\n"
+        "made = Blinder(job)\n"
         "print([made.blind(ask).seen.id for u in asker.after(job.cases[0], {}, edited=False) for ask in u.questions])"
     )
     assert len(set(under_hash_seeds(code))) == 1
@@ -111,7 +111,7 @@ def test_too_few_log_probabilities_are_a_failure(fakes):
 @pytest.mark.parametrize("declared", [False, True])
 def test_own_edits_are_given_only_to_editors_that_declare_it(fakes, declared):
     job = fakes.make_job(2, editor_spec=evolve(fakes.NOTES, uses_own_edits=declared))
-    made = Blinder.of(job)
+    made = Blinder(job)
     assert {bool(made.blind(ask).seen.own) for ask in asks_of(fakes, job)} == {declared}
 
 
@@ -124,7 +124,7 @@ def test_replies_return_in_the_order_of_the_requests(fakes):
             calls.append([ask.texts[0] for ask in some])
             return [Answer(text=ask.texts[0]) for ask in some]
 
-    replies = Blinder.of(job).answer(Edited(), asks)
+    replies = Blinder(job).answer(Edited(), asks)
     assert [reply.text for reply in replies] == [ask.texts[0] for ask in asks]
     assert sorted(calls[0]) == sorted(ask.texts[0] for ask in asks)
     assert calls[0] != [ask.texts[0] for ask in asks]
@@ -151,7 +151,7 @@ def test_no_question_follows_one_that_reveals_its_answer(fakes):
             calls.append(sorted(ask.texts[0] for ask in some))
             return [Answer(text="") for _ask in some]
 
-    Blinder.of(job).answer(Edited(), asks_of(fakes, job))
+    Blinder(job).answer(Edited(), asks_of(fakes, job))
     assert calls == [
         ["Whole?", "Whole?"],
         ["Hop 1?", "Hop 1?", "Unlike?", "Unlike?"],
@@ -173,9 +173,9 @@ def test_a_passthrough_model_gets_all_requests_at_once(fakes):
     plain = PassthroughModel(job.session)
     plain.solve = given.append  # a real one with replaced methods, which are not called
     asks = asks_of(fakes, job)
-    assert [reply.text for reply in Blinder.of(job).answer(plain, asks)] == ["Paris", "France"]
+    assert [reply.text for reply in Blinder(job).answer(plain, asks)] == ["Paris", "France"]
     assert given == []
-    Blinder.of(job).answer(Spying(job.session), asks)
+    Blinder(job).answer(Spying(job.session), asks)
     assert len(given) == 2
     assert not {ask.query for ask in asks} & {*given}
 
@@ -185,7 +185,7 @@ def test_gold_material_is_found_by_opaque_ids(fakes):
     gold = Material(value={"1/where": "Rome", "1": "one", "AC/DC": "a band"}, oracle=True)
     plain = Material(value={"1/where": "told to everybody"})
     job = evolve(job, session=evolve(job.session, material={"gold": gold, "plain": plain}))
-    made = Blinder.of(job)
+    made = Blinder(job)
     (ask, *_rest) = asks_of(fakes, job)
     seen = made.blind(ask).seen
     value = made.session.material["gold"].value

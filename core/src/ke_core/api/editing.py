@@ -49,9 +49,8 @@ class EditedModel(Answers):
     _opened: AbstractContextManager[Edited] = field(init=False, repr=False)
 
     def __enter__(self) -> Self:
-        opened = self.active(*self._given)
-        opened.__enter__()
-        self._opened = opened
+        self._opened = self.active(*self._given)
+        self._opened.__enter__()
         return self
 
     def __exit__(

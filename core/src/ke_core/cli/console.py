@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import click
@@ -52,23 +51,16 @@ class BarProgress(Progress):
     """Progress bars on a terminal, one for each label. A full bar disappears."""
 
     def __init__(self, console: Console) -> None:
-        from rich.progress import (  # noqa: PLC0415  only long work on a terminal needs it
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+        from rich import progress as bars  # noqa: PLC0415  only long work on a terminal needs it
 
-        self._bars = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("elapsed,", style="dim"),
-            TimeRemainingColumn(),
-            TextColumn("left", style="dim"),
+        self._bars = bars.Progress(
+            bars.TextColumn("{task.description}", markup=False),
+            bars.BarColumn(bar_width=20),
+            bars.MofNCompleteColumn(),
+            bars.TimeElapsedColumn(),
+            bars.TextColumn("elapsed,", style="dim"),
+            bars.TimeRemainingColumn(),
+            bars.TextColumn("left", style="dim"),
             console=console,
             transient=True,
         )
@@ -78,7 +70,7 @@ class BarProgress(Progress):
         self._bars.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._bars.stop()
 
     def advance(self, label: str, done: int, total: int | None = None) -> None:

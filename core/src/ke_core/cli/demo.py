@@ -106,7 +106,7 @@ def _edited_facts(run: ResolvedRun) -> Iterator[tuple[Case, Edit, EditorRequest]
     """Yield each fact that the run edits, with its case and the request that asks for it."""
     from ke_core.runner.requests import RequestBuilder, queries_of  # noqa: PLC0415  as above
 
-    builder = RequestBuilder.of(run.spec, run.editor_spec, run.dataset, hides=run.hides)
+    builder = RequestBuilder.of(run)
     for case in (case for group in run.groups for case in group.edited):
         if run.editor_spec.refused(run.editor, run.session, case.edits):
             continue

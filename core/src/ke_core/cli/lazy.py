@@ -96,12 +96,10 @@ def _format_options(command: click.Command, context: click.Context, formatter: c
         record = parameter.get_help_record(context)
         if record is not None and isinstance(parameter, click.Option):
             rows.setdefault(vars(parameter).get("section", OTHER), []).append(record)
-    last = {"Other options" if set(rows) - {OTHER, SERVER} else "Options": OTHER, SERVER: SERVER}
-    _write(
-        {title: of for title, of in rows.items() if title not in (OTHER, SERVER)}
-        | {title: rows[of] for title, of in last.items() if of in rows},
-        formatter,
-    )
+    others, server = rows.pop(OTHER, []), rows.pop(SERVER, [])
+    rows["Other options" if rows else "Options"] = others
+    rows[SERVER] = server
+    _write(rows, formatter)
     if isinstance(command, click.Group):
         command.format_commands(context, formatter)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +13,7 @@ import click
 from ke_core.cli import completion
 from ke_core.cli.lazy import SERVER
 from ke_core.plugins.directory import directory_entries
-from ke_core.spec.errors import BadConfig
+from ke_core.spec.errors import BadConfig, did_you_mean
 from ke_core.storage.json_reading import read_toml
 
 if TYPE_CHECKING:
@@ -63,8 +62,8 @@ def _read_config(context: click.Context, _parameter: click.Parameter, path: Path
             continue
         option = by_key.get(key)
         if option is None:
-            near = get_close_matches(key, [*by_key, "options"], n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"keys: {', '.join(sorted([*by_key, 'options']))}"
+            keys = sorted([*by_key, "options"])
+            hint = did_you_mean(key, keys, f"keys: {', '.join(keys)}")
             raise BadConfig(f"unknown key {key!r} ({path})", hint=hint)
         values = value if option.multiple and isinstance(value, list) else [value]
         if any(isinstance(each, bool) != option.is_flag or isinstance(each, list | dict) for each in values):

@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 
 import click
-from attrs import frozen
 from rich.console import Group, RenderableType
 
 from ke_core.cli import completion
@@ -59,12 +58,12 @@ def command(app: App, words: tuple[str, ...], model: str, options: tuple[str, ..
     registration = app.catalog.registration(kind, name)
     if model:
         with progress(err()) as shown:
-            found = _hyperparameters(app, name, ModelChoice(reference=model), split_options(options), shown)
+            settings, refusal = _hyperparameters(app, name, ModelChoice(reference=model), split_options(options), shown)
         if as_json:
-            values = {"hyperparameters": to_json(found.settings), "error": found.refusal and found.refusal.message}
+            values = {"hyperparameters": to_json(settings), "error": refusal and refusal.message}
             print_json({"editor": name, "model": model, **values})
         else:
-            out().print(_settings_page(f"{name} on {model}", found))
+            out().print(_settings_page(f"{name} on {model}", settings, refusal))
     elif as_json:
         spec, plugin = registration.spec, registration.plugin
         about: dict[str, Any] = {"kind": kind, "name": name, "summary": spec.summary}
@@ -75,14 +74,14 @@ def command(app: App, words: tuple[str, ...], model: str, options: tuple[str, ..
         out().print(Group(*_description(kind, registration)))
 
 
-def _settings_page(title: str, found: ResolvedSettings) -> Group:
+def _settings_page(title: str, settings: Settings, refusal: KEError | None) -> Group:
     table = plain_table("hyperparameter", "value", "why")
-    for option, setting in found.settings.items():
+    for option, setting in settings.items():
         table.add_row(literal(option), literal(_value_words(setting.value)), literal(setting.reason))
     lines: list[RenderableType] = [titled(title, table)]
-    if found.refusal is not None:
-        lines += [literal(f"with these values, it cannot edit the model: {found.refusal.message}", "red")]
-        lines += [literal(f"hint: {found.refusal.hint}")] if found.refusal.hint else []
+    if refusal is not None:
+        lines += [literal(f"with these values, it cannot edit the model: {refusal.message}", "red")]
+        lines += [literal(f"hint: {refusal.hint}")] if refusal.hint else []
     return Group(*lines)
 
 
@@ -154,18 +153,10 @@ def traits(spec: Spec[Any]) -> list[str]:
             return []
 
 
-@frozen
-class ResolvedSettings:
-    """Hyperparameters. ``refusal``: why the editor cannot edit the model; None if it can, or without weights."""
-
-    settings: Settings
-    refusal: KEError | None
-
-
 def _hyperparameters(
     app: App, name: str, choice: ModelChoice, options: Options, progress: Progress
-) -> ResolvedSettings:
-    """Return the hyperparameters that depend on the model, with their reasons.
+) -> tuple[Settings, KEError | None]:
+    """Return the hyperparameters that depend on the model, and the reason if the editor cannot edit it with them.
 
     The model's weights are read only if a value depends on them. Published values need only its shape. Raises
     BadConfig for an editor that has no such hyperparameters.
@@ -205,7 +196,7 @@ def _hyperparameters(
         )
     found = spec.settings(editor.config, facts)
     read = bool(session.cache_info().currsize)
-    return ResolvedSettings(found, _refusal(editor.build(), session()) if read else None)
+    return found, _refusal(editor.build(), session()) if read else None
 
 
 def _refusal(editor: Editor, session: Session[Any]) -> KEError | None:

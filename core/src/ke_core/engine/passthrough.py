@@ -9,7 +9,7 @@ from ke_core.spec.errors import UnsupportedChange
 from ke_core.spec.facts import Edit
 from ke_core.spec.prompts import Parse
 from ke_core.spec.protocols import Edited, Session
-from ke_core.spec.requests import EditorRequest, Generate, Generated, Likelihood, Procedure, Question, Score
+from ke_core.spec.requests import EditorRequest, Generate, Generated, Likelihood, Procedure, Score
 from ke_core.spec.results import Answer, Details, Reply, Scored
 
 
@@ -50,17 +50,12 @@ def asks_only_the_model(edited: Edited, session: Session[Any]) -> bool:
 
 
 def put(request: EditorRequest) -> Procedure[Reply]:
-    """Send the prompt of ``request`` to the model."""
+    """Send the prompt of ``request`` to the model: score its continuations, or generate and extract the answer."""
     if isinstance(request, Likelihood):
         scored: Scored = yield Score(
             prompt=request.prompt, prompts=request.prompts, continuations=request.continuations
         )
         return scored
-    return (yield from question(request))
-
-
-def question(request: Question) -> Procedure[Answer]:
-    """Generate with the prompt's decoding, and extract the answer with its parser."""
     decoding = request.prompt.decoding
     written: Generated = yield Generate(
         prompt=request.prompt.text,

@@ -14,7 +14,7 @@ from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import name_conflict
 from ke_core.plugins.manager import Installed, Plugins
 from ke_core.spec.component import Spec
-from ke_core.spec.errors import BadConfig, PluginBroken, PluginConflict, UnknownComponent
+from ke_core.spec.errors import BadConfig, PluginBroken, PluginConflict, UnknownComponent, did_you_mean
 from ke_core.spec.specs import DatasetSpec, EditorSpec, EncoderSpec, JudgeSpec, MetricSpec, ModelSpec
 
 KINDS: Mapping[str, type[Spec[Any]]] = {
@@ -83,9 +83,8 @@ class Catalog:
         found += [entry.kind for entry in directory_entries() if entry.name == name]
         if not found:
             self._refuse_broken("component", name)
-            names = {name: kind for kind, registrations in self.registrations.items() for name in registrations}
-            near = get_close_matches(name, names, n=1, cutoff=0.6)
-            hint = f"did you mean {near[0]!r}?" if near else "ke plugins lists the installed components"
+            names = [name for registrations in self.registrations.values() for name in registrations]
+            hint = did_you_mean(name, names, "ke plugins lists the installed components")
             raise UnknownComponent(f"no component called {name!r}", hint=hint)
         return found[0]
 
@@ -167,11 +166,12 @@ def returned(hook: str, found: Any, expected: type[S]) -> list[S]:
             hint=f"return a list of {expected.__name__} from {hook}, an empty one if it has none",
         )
     specs = list(found)
+    one = f"{'an' if expected.__name__[0] in 'AEIOU' else 'a'} {expected.__name__}"
     for spec in specs:
         if not isinstance(spec, expected):
             raise PluginBroken(
-                f"{hook} returned {_shown(spec)} in its list, not {_a(expected.__name__)}",
-                hint=f"every item that {hook} returns is {_a(expected.__name__)} from ke_core.plugin",
+                f"{hook} returned {_shown(spec)} in its list, not {one}",
+                hint=f"every item that {hook} returns is {one} from ke_core.plugin",
             )
     return specs
 
@@ -179,7 +179,3 @@ def returned(hook: str, found: Any, expected: type[S]) -> list[S]:
 def _shown(value: object) -> str:
     text = " ".join(repr(value).split())
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-
-
-def _a(name: str) -> str:
-    return f"an {name}" if name[0] in "AEIOU" else f"a {name}"

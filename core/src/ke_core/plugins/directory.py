@@ -5,13 +5,12 @@ name.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 
 from attrs import frozen
 
-from ke_core.spec.errors import BadConfig, UnknownComponent
+from ke_core.spec.errors import BadConfig, UnknownComponent, did_you_mean
 from ke_core.storage.json_reading import loads
 
 
@@ -46,15 +45,14 @@ def distribution_of(name: str) -> str:
 
     The prefix ``ke-plugin-`` is optional. Raises UnknownComponent if it is not listed, BadConfig if several provide it.
     """
-    carriers = dict.fromkeys(
-        entry.distribution for entry in directory_entries() if entry.distribution in (name, f"ke-plugin-{name}")
-    )
+    names = (name, f"ke-plugin-{name}")
+    carriers = dict.fromkeys(entry.distribution for entry in directory_entries() if entry.distribution in names)
     carriers = carriers or dict.fromkeys(entry.distribution for entry in directory_entries() if entry.name == name)
     if not carriers:
-        near = get_close_matches(name, [entry.name for entry in directory_entries()], n=1)
+        known = [entry.name for entry in directory_entries()]
         raise UnknownComponent(
             f"no plugin called {name!r} is known",
-            hint=f"did you mean {near[0]!r}?" if near else "ke plugins search lists known plugins; pip installs others",
+            hint=did_you_mean(name, known, "ke plugins search lists known plugins; pip installs others"),
         )
     if len(carriers) > 1:
         raise BadConfig(f"{name} is provided by several plugins", hint=f"name one of: {', '.join(carriers)}")

@@ -51,13 +51,13 @@ class Population:
         if record.skipped is None:
             self._sizes[record.batch] += len(record.case.edits) if record.edited else 1
 
-    def shares(self, batch: str | None = None) -> bool:
-        """Return whether ``batch``, or any batch, has several edits.
+    def shares(self) -> bool:
+        """Return whether any batch has several edits.
 
         The edits of a batch share an edited model and are dependent, so the bootstrap then samples whole batches.
         Before editing, cases are independent.
         """
-        return any(size > 1 for size in self._sizes.values()) if batch is None else self._sizes[batch] > 1
+        return any(size > 1 for size in self._sizes.values())
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -112,11 +112,12 @@ class Values:
                 self.columns.add(value, unit=unit, batch=record.batch, tags=value.tags, word=word)
 
     def scores(
-        self, by: Sequence[str], *, shares: bool, seed: int, rows: Iterable[int] | None = None
+        self, by: Sequence[str], *, shares: bool = False, seed: int, rows: Iterable[int] | None = None
     ) -> Iterator[MetricScore]:
         """Yield the scores of all values and by each tag of ``by``, then the averages.
 
-        ``rows``: use only these rows, in this order. ``shares``: the result of ``Population.shares``.
+        ``rows``: use only these rows, in this order. ``shares``: the result of ``Population.shares``, which has no
+        effect in a sequential run.
         """
         groups: dict[_Group, array[int]] = {}
         for (aspect, phase, style, word), some in self.columns.by_source(rows).items():
@@ -145,8 +146,7 @@ class Values:
         numbers, units = self._sample(rows, group)
         reasons = self.columns.reasons(rows)
         empty = _empty_score(self.spec, group)
-        share, signed = empty.measure == SHARE, group.aspect in self.spec.signed
-        interval = bootstrap(numbers, units, seed=seed, share=share, signed=signed) if numbers else None
+        interval = bootstrap(numbers, units, seed=seed, lowest=_lowest(self.spec, group)) if numbers else None
         return evolve(
             empty,
             value=math.fsum(numbers) / len(numbers) if numbers else None,
@@ -211,14 +211,12 @@ def _query_tag_names(record: CaseRecord) -> dict[str, None]:
 
 def _average(spec: MetricSpec, group: _Group, samples: Sequence[Sample], *, seed: int) -> MetricScore:
     empty = _empty_score(spec, group)
-    share, signed = empty.measure == SHARE, group.aspect in spec.signed
-    interval = bootstrap_average(samples, seed=seed, share=share, signed=signed)
+    interval = bootstrap_average(samples, seed=seed, lowest=_lowest(spec, group))
     parts = len(spec.averages[group.aspect])
     notes = [f"{len(samples)} of {parts} were observed"] if len(samples) < parts else []
     return evolve(
         empty,
         value=math.fsum(math.fsum(values) / len(values) for values, _units in samples) / len(samples),
-        n=len({unit for _values, units in samples for unit in units}),
         interval=interval,
         note="; ".join([*notes, *([] if interval else [f"one {group.unit}, no interval"])]),
     )
@@ -230,6 +228,13 @@ def _empty_score(spec: MetricSpec, group: _Group) -> MetricScore:
     return MetricScore(
         metric=spec.name, aspect=group.aspect, phase=group.phase, style=group.style, value=None, n=0, measure=measure
     )
+
+
+def _lowest(spec: MetricSpec, group: _Group) -> float | None:
+    """Return the lowest possible value of a fraction. None for other measures."""
+    if spec.measures.get(group.aspect, SHARE) != SHARE:
+        return None
+    return -1.0 if group.aspect in spec.signed else 0.0
 
 
 def _check(value: Value, metric: str, of: str) -> None:

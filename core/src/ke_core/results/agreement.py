@@ -52,11 +52,6 @@ class AgreementCheck:
     items: str
     agreements: Mapping[str, Agreement] = field(factory=dict)
 
-    @property
-    def words(self) -> str:
-        """The agreements in one line."""
-        return "; ".join(f"{name} {found}" for name, found in self.agreements.items())
-
 
 def save_check(check: AgreementCheck) -> Path:
     """Save a check for ``kept``. The last check of a judge counts."""

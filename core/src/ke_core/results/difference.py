@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ke_core.results.sanitize import one_line
 from ke_core.spec.codec import to_json
 from ke_core.spec.runspec import Component, RunSpec
 
@@ -100,13 +101,9 @@ def _said(path: str, value: Any) -> str:
     if value in (None, "", []):
         return "none" if value is None else "empty"
     if isinstance(value, list):
-        return _short(",".join(_said("", one) for one in value))
-    return _short(value) if isinstance(value, str) else _json(value)
+        return one_line(",".join(_said("", one) for one in value), LONGEST)
+    return one_line(value, LONGEST) if isinstance(value, str) else _json(value)
 
 
 def _json(value: Any) -> str:
-    return _short(json.dumps(value, ensure_ascii=False))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    return one_line(json.dumps(value, ensure_ascii=False), LONGEST)

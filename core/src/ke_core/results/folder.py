@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -25,7 +25,7 @@ from ke_core.spec.codec import digest, from_json, to_json
 from ke_core.spec.errors import BadRun
 from ke_core.spec.records import Record
 from ke_core.spec.runspec import IMPORTED, RunSpec
-from ke_core.storage.files import file_errors, write_atomic
+from ke_core.storage.files import remove_files, write_atomic
 from ke_core.storage.json_reading import read_object
 
 RUN, RECORDS, SCORES = "run.json", "records.jsonl", "scores.json"
@@ -123,11 +123,9 @@ class RunFolder(_About):
         """The run's id, 64 hex digits."""
         return self.spec.id
 
-    @contextmanager
-    def writing(self) -> Iterator[Writer]:
+    def writing(self) -> AbstractContextManager[Writer]:
         """Open the records for appending. Raises BadRun if another process is writing."""
-        with open_writer(self.path / RECORDS) as writer:
-            yield writer
+        return open_writer(self.path / RECORDS)
 
     def read(self) -> Iterator[Record]:
         """Yield every record. A truncated last line of a killed process is skipped. Raises BadRun for another one."""
@@ -143,7 +141,7 @@ class RunFolder(_About):
         The scores are deleted too, because they may use the line.
         """
         if moved := writer.set_aside(self.path / DAMAGED):
-            self._remove(SCORES, SEAL)
+            remove_files([self.path / SCORES, self.path / SEAL])
             what = f"the last {moved} bytes of {RECORDS} were not JSON: moved to {DAMAGED}, to be requested again"
             self.log("warning", what="damaged records", message=what)
 
@@ -185,14 +183,9 @@ class RunFolder(_About):
         The old scores are deleted and the seal is written first, so that scores never have the seal of other records.
         """
         seal = Seal.of(self.path / RECORDS, complete=self.complete)
-        self._remove(SCORES)
+        remove_files([self.path / SCORES])
         seal.write(self.path)
         write_atomic(self.path / SCORES, to_bytes(raw))
-
-    def _remove(self, *names: str) -> None:
-        for name in names:
-            with file_errors(f"cannot remove {self.path / name}"):
-                (self.path / name).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Mark the run as complete: every planned request is recorded. It is finished once these are scored."""

@@ -125,20 +125,12 @@ def _score_grid(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Grid
 
 def edited_rows(runs: Sequence[Reported]) -> list[ReportRow]:
     """Return a row for each run and each style after editing."""
-    return [
-        ReportRow(label=label, run=run, phase=AFTER, style=style)
-        for label, run in zip(run_labels(runs), runs, strict=True)
-        for style in run.styles(AFTER)
-    ]
+    return _rows(runs, AFTER)
 
 
 def unedited_rows(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> list[ReportRow]:
     """Return the rows of the unedited model: once, as ``UNEDITED``, if all runs agree, else for each run."""
-    rows = [
-        ReportRow(label=f"before {label}", run=run, phase="before", style=style)
-        for label, run in zip(run_labels(runs), runs, strict=True)
-        for style in run.styles("before")
-    ]
+    rows = _rows(runs, "before", lead="before ")
     found = [(row, _numbers(row, shown)) for row in rows]
     most = sorted(runs, key=lambda run: -len(run.styles("before")))
     fullest = {
@@ -149,6 +141,14 @@ def unedited_rows(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> li
     if len(asked) == 1 and all(own.items() <= fullest[row.style][1].items() for row, own in found):
         return [evolve(row, label=UNEDITED) for row, _own in fullest.values()]
     return rows
+
+
+def _rows(runs: Sequence[Reported], phase: Phase, *, lead: str = "") -> list[ReportRow]:
+    return [
+        ReportRow(label=f"{lead}{label}", run=run, phase=phase, style=style)
+        for label, run in zip(run_labels(runs), runs, strict=True)
+        for style in run.styles(phase)
+    ]
 
 
 def _numbers(row: ReportRow, shown: Sequence[MetricColumn]) -> dict[MetricColumn, tuple[float | None, int]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from sys import intern
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import define, evolve, field
 
@@ -23,6 +23,7 @@ from ke_core.spec.records import OWN, Batch, Judged, Probed, Record, Replied
 from ke_core.spec.results import Failure, Reply
 from ke_core.spec.runspec import Component
 
+L = TypeVar("L", Replied, Judged, Probed)
 Place = tuple[str, ...]
 """The key of a line of replies or judgments: batch, case, phase and style."""
 Lines = dict[str, dict[Place, int]]
@@ -89,7 +90,7 @@ class Index:
 
     def replies(self, case: str) -> list[Replied]:
         """Return the last replies of each place of ``case``, in the order of the first requests."""
-        return [line for line in self._read(self._replied.get(case, {}).values()) if isinstance(line, Replied)]
+        return self._lines(self._replied.get(case, {}).values(), Replied)
 
     def first_of(self, batch: str) -> str:
         """Return the first case with a reply of ``batch``."""
@@ -99,11 +100,11 @@ class Index:
         """Return the judgments of ``judge``, by place."""
         replied, judged = self._replied.get(case, {}), self._judged.get(judge, {}).get(case, {})
         starts = [start for place, start in judged.items() if start > replied.get(place, start)]
-        return {line.place: line for line in self._read(starts) if isinstance(line, Judged)}
+        return {line.place: line for line in self._lines(starts, Judged)}
 
     def unjudged(self, case: str, judge: str) -> list[Replied]:
         """Return the replies of ``case`` that ``judge`` has not judged."""
-        return [line for line in self._read(self._open(case, judge)) if isinstance(line, Replied)]
+        return self._lines(self._open(case, judge), Replied)
 
     def count(self, judge: str | None = None) -> int:
         """Return the number of lines of replies, or of those that ``judge`` has not judged."""
@@ -114,16 +115,12 @@ class Index:
     def probed(self, batch: str, metric: str) -> Probed | None:
         """Return the replies of the model of ``batch`` to the requests of ``metric``, if there are any."""
         at = self._probed.get((batch, metric))
-        found = None if at is None else next(self._read([at]))
-        assert found is None or isinstance(found, Probed)
-        return found
+        return None if at is None else self._lines([at], Probed)[0]
 
     def last(self, judge: str) -> Judged | None:
         """Return the last line of ``judge``."""
         starts = [max(lines.values()) for lines in self._judged.get(judge, {}).values()]
-        found = next(self._read([max(starts)])) if starts else None
-        assert found is None or isinstance(found, Judged)
-        return found
+        return self._lines([max(starts)], Judged)[0] if starts else None
 
     def records(self) -> Iterator[Record]:
         """Yield every record that counts: batches without ``details``, and only the last judgment."""
@@ -178,6 +175,9 @@ class Index:
     def _open(self, case: str, judge: str) -> list[int]:
         judged = self._judged.get(judge, {}).get(case, {})
         return [start for place, start in self._replied.get(case, {}).items() if judged.get(place, -1) < start]
+
+    def _lines(self, starts: Collection[int], kind: type[L]) -> list[L]:
+        return [line for line in self._read(starts) if isinstance(line, kind)]
 
     def _read(self, starts: Collection[int]) -> Iterator[Record]:
         if not starts:  # there may be no file yet

@@ -26,40 +26,38 @@ Sample = tuple[Sequence[float], Sequence[str]]
 
 
 def bootstrap(
-    values: Sequence[float], units: Sequence[str], *, seed: int, share: bool = False, signed: bool = False
+    values: Sequence[float], units: Sequence[str], *, seed: int, lowest: float | None = None
 ) -> Interval | None:
     """Return a 95% interval of the mean of ``values``, or None if all have the same unit.
 
     Observations of one unit (the questions of a case, the cases of a batch) depend on one another, so
     whole units are sampled with replacement, 1,000 times, and each time the mean is taken over all
     sampled observations (cluster bootstrap: Davison and Hinkley 1997, section 3.8). The same seed gives the
-    same interval. ``share``: the mean is a fraction; the interval is exact if all values are 0 or all are 1.
-    ``signed``: the fraction is from -1 to 1; the same holds if all values are -1.
+    same interval. ``lowest``: the values are fractions from 0 or from -1 to 1. Their interval is exact if all are
+    equal to -1, 0 or 1.
     """
     names, index = np.unique(np.asarray(units, dtype=object).astype(str), return_inverse=True)
     if len(names) < 2:
         return None
-    if share and _alike(values):
-        return _exact(values[0], [len(names)], signed=signed)
+    if lowest is not None and _alike(values):
+        return _exact(values[0], [len(names)], lowest)
     sums = np.bincount(index, weights=np.asarray(values, dtype=np.float64)).astype(np.float64)
-    return between(_means(sums, np.bincount(index).astype(np.float64), seed))
+    return percentile_interval(_means(sums, np.bincount(index).astype(np.float64), seed))
 
 
-def bootstrap_average(
-    samples: Sequence[Sample], *, seed: int, share: bool = False, signed: bool = False
-) -> Interval | None:
+def bootstrap_average(samples: Sequence[Sample], *, seed: int, lowest: float | None = None) -> Interval | None:
     """Return a 95% interval of the unweighted mean of several means, or None if all observations have the same unit.
 
     The same units are sampled for all samples, because a unit has observations in several. Resamples that contain no
-    observation of some sample are skipped. ``share``, ``signed``: as in ``bootstrap``.
+    observation of some sample are skipped. ``lowest``: as in ``bootstrap``.
     """
     every = [unit for _values, units in samples for unit in units]
     names = np.unique(np.asarray(every, dtype=object).astype(str))
     if len(names) < 2:
         return None
     numbers = [value for values, _units in samples for value in values]
-    if share and _alike(numbers):
-        return _exact(numbers[0], [len(set(units)) for _values, units in samples], signed=signed)
+    if lowest is not None and _alike(numbers):
+        return _exact(numbers[0], [len(set(units)) for _values, units in samples], lowest)
     sums, counts = np.zeros((len(samples), len(names))), np.zeros((len(samples), len(names)))
     for row, (values, units) in enumerate(samples):
         at = np.searchsorted(names, np.asarray(units, dtype=object).astype(str))
@@ -72,10 +70,10 @@ def bootstrap_average(
         drawn = counts @ times
         if drawn.all():
             found.append(float((sums @ times / drawn).mean()))
-    return between(np.asarray(found)) if found else None
+    return percentile_interval(np.asarray(found)) if found else None
 
 
-def between(means: NDArray[np.float64]) -> Interval:
+def percentile_interval(means: NDArray[np.float64]) -> Interval:
     """Return the central interval of the means of the resamples."""
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(low=round(float(low), DIGITS), high=round(float(high), DIGITS), level=LEVEL)
@@ -85,15 +83,14 @@ def _alike(values: Sequence[float]) -> bool:
     return set(values) in ({-1.0}, {0.0}, {1.0})
 
 
-def _exact(value: float, counts: Sequence[int], *, signed: bool) -> Interval:
+def _exact(value: float, counts: Sequence[int], lowest: float) -> Interval:
     """Return the exact interval of a mean of fractions that all equal ``value``. ``counts``: the units of each.
 
     If a fraction p of units differs, n units are equal with probability (1 - p)^n. The bound is the p for which this is
     (1 - LEVEL) / 2. If a mean of fractions exceeds the mean of their bounds, some fraction exceeds its own bound. The
-    units that differ have at least the lowest value, 0 (``signed``: -1), and at most 1.
+    units that differ have values from ``lowest`` to 1.
     """
     far = round(fmean(1 - ((1 - LEVEL) / 2) ** (1 / n) for n in counts), DIGITS)
-    lowest = -1.0 if signed else 0.0
     low, high = value - far * (value - lowest), value + far * (1.0 - value)
     return Interval(low=round(low, DIGITS), high=round(high, DIGITS), level=LEVEL)
 

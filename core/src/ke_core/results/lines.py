@@ -64,6 +64,14 @@ def json_line(line: bytes, *, of: str) -> dict[str, Any]:
     return raw
 
 
+def raw_line(line: bytes) -> Any:
+    """Return the JSON value of a line. None if it is not JSON."""
+    try:
+        return loads(line, surrogates=True)
+    except ValueError:
+        return None
+
+
 def refuse_other(schema: object, *, of: str) -> None:
     """Raise BadRun unless ``schema`` is the number of this ke. A missing one is reported with the other fields."""
     if schema is None:
@@ -103,10 +111,9 @@ def write_log(path: Path, event: str, **facts: Any) -> None:
 def read_log(path: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the events, oldest first. Truncated lines and lines with other types are skipped."""
     for _number, line in whole_lines(path):
-        with suppress(ValueError):
-            found = loads(line, surrogates=True)
-            if isinstance(found, dict) and _fits(found):
-                yield found
+        found = raw_line(line)
+        if isinstance(found, dict) and _fits(found):
+            yield found
 
 
 def _fits(line: Mapping[str, Any]) -> bool:

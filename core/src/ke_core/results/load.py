@@ -28,17 +28,15 @@ def read_report(folder: RunFolder, catalog: Catalog) -> Reported:
     registrations = catalog.registrations["metric"]
     names = [metric.name for metric in found.metrics]
     specs: dict[str, Any] = {name: registrations[name].spec for name in names if name in registrations}
-    less = {(NO_METRIC, aspect) for aspect in HEADINGS}
-    for score in found.scores:
-        if score.metric in specs and specs[score.metric].less_is_better(score.aspect):
-            less.add((score.metric, score.aspect))
+    places = {(score.metric, score.aspect) for score in found.scores if score.metric in specs}
+    less = {(name, aspect) for name, aspect in places if specs[name].less_is_better(aspect)}
     return Reported(
         path=str(folder.path),
         spec=folder.spec,
         scores=(*found.scores, *(() if folder.spec.model.source == IMPORTED else effort_scores(counted.efforts))),
         columns={name: specs[name].columns if name in specs else {} for name in names},
         tables={name: spec.tables for name, spec in specs.items()},
-        less=frozenset(less),
+        less=frozenset(less | {(NO_METRIC, aspect) for aspect in HEADINGS}),
         counts={(name, aspect): noun for name, spec in specs.items() for aspect, noun in spec.counts.items()},
         tally=counted,
     )

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ke_core.results.lines import RESTORE_HINT, to_bytes, whole_lines
+from ke_core.results.lines import RESTORE_HINT, raw_line, to_bytes, whole_lines
 from ke_core.spec.codec import from_json
 from ke_core.spec.errors import BadRun
 from ke_core.storage.files import write_atomic
-from ke_core.storage.json_reading import loads, read_object
+from ke_core.storage.json_reading import read_object
 
 SEAL = "records.seal.json"
 ANSWERS = frozenset({"batch", "replied", "probed"})
@@ -68,14 +68,8 @@ class Seal:
         """Return whether edits or replies were recorded after the scores. A line that cannot be read counts as one."""
         with records.open("rb") as stream:
             stream.seek(self.size)
-            return any(line.endswith(b"\n") and _is_answer(line) for line in stream)
-
-
-def _is_answer(line: bytes) -> bool:
-    try:
-        return loads(line, surrogates=True).get("kind") in ANSWERS
-    except (ValueError, AttributeError):
-        return True
+            added = (raw_line(line) for line in stream if line.endswith(b"\n"))
+            return any(not isinstance(raw, dict) or raw.get("kind") in ANSWERS for raw in added)
 
 
 def _sealed(file: Path, size: int | None = None) -> tuple[int, str]:

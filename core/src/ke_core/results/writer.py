@@ -8,11 +8,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ke_core.results.lines import to_line
+from ke_core.results.lines import raw_line, to_line
 from ke_core.spec.errors import BadRun, KEError
 from ke_core.spec.records import Record
 from ke_core.storage.files import FULL, file_errors
-from ke_core.storage.json_reading import loads
 
 try:
     import fcntl
@@ -58,7 +57,7 @@ class Writer:
         start = _whole(self._stream, end - 1)
         self._stream.seek(start)
         line = self._stream.read(end - start)
-        if not line or _is_json(line):
+        if not line or raw_line(line) is not None:
             return 0
         with file_errors(f"cannot write {to}"):
             with to.open("ab") as stream:
@@ -107,14 +106,6 @@ def _lock(stream: BinaryIO, path: Path) -> None:
         ) from error
     if not os.fstat(stream.fileno()).st_nlink:  # the file has been deleted
         raise BadRun(f"another process removed {path}", hint="start the same run again")
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        loads(line, surrogates=True)
-    except ValueError:
-        return False
-    return True
 
 
 def _whole(stream: BinaryIO, end: int) -> int:

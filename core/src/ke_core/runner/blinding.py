@@ -22,7 +22,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from attrs import define, evolve, field, frozen
 
@@ -91,36 +91,23 @@ class _Secret:
     turns: Mapping[str, int]
 
 
-@define(kw_only=True)
+@define
 class Blinder:
     """The boundary between a run and the code of its editor.
 
     ``session``: the run's session as the editor gets it, with gold material that is looked up by opaque ids.
-    ``dataset``: the checksum of the dataset. ``own_edits``: requests name their case's own edits.
     """
 
-    session: Session[Any]
-    editor: str
-    cases: Mapping[str, Case]
-    dataset: str
-    seed: int
-    own_edits: bool
+    run: ResolvedRun
+    session: Session[Any] = field(init=False)
+    _cases: Mapping[str, Case] = field(init=False)
     _secrets: dict[str, _Secret] = field(factory=dict, init=False)
     _names: dict[str, str] = field(factory=dict, init=False)
 
-    @classmethod
-    def of(cls, run: ResolvedRun) -> Self:
-        """Create it for the editor of ``run``."""
-        made = cls(
-            session=run.session,
-            editor=run.spec.editor.name,
-            cases={case.id: case for case in run.cases},
-            dataset=run.spec.dataset.sha256,
-            seed=run.spec.seed,
-            own_edits=run.spec.own_edits,
-        )
-        made.session = evolve(run.session, material=made._by_opaque_id(run.session.material))
-        return made
+    def __attrs_post_init__(self) -> None:
+        session = self.run.session
+        self.session = evolve(session, material=self._by_opaque_id(session.material))
+        self._cases = {case.id: case for case in self.run.cases}
 
     def answer(self, edited: Edited, requests: Sequence[EditorRequest]) -> list[Reply]:
         """Return one reply for each request, in order. Raises PluginBroken if there are more or fewer."""
@@ -145,14 +132,16 @@ class Blinder:
         replies: dict[int, Reply] = {}
         turns: dict[int, list[tuple[int, Blinded]]] = {}
         for place, request in enumerate(requests):
-            turns.setdefault(self._turn(request), []).append((place, self.blind(request)))
+            turn = self._secret(request.case).turns.get(request.query, 0)
+            turns.setdefault(turn, []).append((place, self.blind(request)))
         for _turn, members in sorted(turns.items()):
             members.sort(key=lambda member: member[1].seen.id)
             said = answer([blinded for _place, blinded in members])
             if len(said) != len(members):
+                name = self.run.spec.editor.name
                 raise PluginBroken(
-                    f"{self.editor} returned {len(said)} replies to {len(members)} questions",
-                    hint=f"tell the author of {self.editor}",
+                    f"{name} returned {len(said)} replies to {len(members)} questions",
+                    hint=f"tell the author of {name}",
                 )
             for (place, blinded), reply in zip(members, said, strict=True):
                 replies[place] = blinded.restore(reply)
@@ -160,16 +149,16 @@ class Blinder:
 
     def blind(self, request: EditorRequest) -> Blinded:
         """Return the request as the editor sees it."""
-        key = self._secret(request.case).key
+        key, spec = self._secret(request.case).key, self.run.spec
 
         def opaque(label: str) -> str:
-            content = f"{self.seed}/{label}/{request.id}".encode("utf-8", "surrogatepass")
+            content = f"{spec.seed}/{label}/{request.id}".encode("utf-8", "surrogatepass")
             return hmac.digest(key, content, "sha256").hex()[:ID_LENGTH]
 
         case, query = opaque("case"), opaque("query")
         if any(isinstance(piece.value, ByOpaqueId) for piece in self.session.material.values()):
             self._names |= {case: request.case, query: request.query}
-        seen = evolve(request, id=opaque("id"), case=case, query=query, own=request.own if self.own_edits else ())
+        seen = evolve(request, id=opaque("id"), case=case, query=query, own=request.own if spec.own_edits else ())
         if not isinstance(seen, Likelihood):
             return Blinded(real=request, seen=seen)
         order = tuple(sorted(range(len(seen.continuations)), key=lambda place: opaque(f"continuation {place}")))
@@ -184,17 +173,14 @@ class Blinder:
             for name, piece in material.items()
         }
 
-    def _turn(self, request: EditorRequest) -> int:
-        return self._secret(request.case).turns.get(request.query, 0)
-
     def _secret(self, name: str) -> _Secret:
         """Return the secret of the case of that name.
 
         A metric's own requests have no case and no gold answer; their key is the dataset's checksum.
         """
         if name not in self._secrets:
-            case = self.cases.get(name)
-            content = canonical([self.dataset, name if case is None else to_json(case)])
+            case = self._cases.get(name)
+            content = canonical([self.run.spec.dataset.sha256, name if case is None else to_json(case)])
             key = hmac.digest(b"ke requests", content.encode("utf-8", "surrogatepass"), "sha256")
             self._secrets[name] = _Secret(key=key, turns={} if case is None else _turns(case))
         return self._secrets[name]

@@ -6,7 +6,7 @@ If a process dies, its records stay next to ``records.jsonl``. The next start me
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from attrs import frozen
@@ -33,25 +33,18 @@ def recording(folder: RunFolder, world: World, order: Sequence[Group]) -> Iterat
     order of a single process. Raises BadRun if another run is writing there or if records were changed manually after
     they were scored, and ProcessLost if another process has died.
     """
-    if not world.leads:
+    with folder.writing() if world.leads else nullcontext() as whole:
+        if whole is not None:
+            folder.set_aside(whole)
+            folder.refuse_changed()  # resuming would score the changed records
+            _merge(folder, whole, order)
         world.meet()
-        with open_writer(_part(folder, world.rank)) as writer:
+        with nullcontext(whole) if whole and world.size == 1 else open_writer(_part(folder, world.rank)) as writer:
             yield writer
         world.meet()
-        return
-    with folder.writing() as whole:
-        folder.set_aside(whole)
-        folder.refuse_changed()  # resuming would score the changed records
-        _merge(folder, whole, order)
-        world.meet()
-        if world.size == 1:
-            yield whole
-            return
-        with open_writer(_part(folder, world.rank)) as writer:
-            yield writer
-        world.meet()
-        _refuse_missing(folder, world.size)
-        _merge(folder, whole, order)
+        if whole is not None and world.size > 1:
+            _refuse_missing(folder, world.size)
+            _merge(folder, whole, order)
 
 
 def _refuse_missing(folder: RunFolder, processes: int) -> None:
@@ -77,7 +70,8 @@ def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group]) -> None:
     """
     if not folder.parts():
         return
-    known = _known(folder)
+    # keys of the recorded lines, with a digest of lines whose requests are sent again
+    known = {_key(one, ""): digest(to_json(one)) if unanswered(one) else None for one in folder.read()}
     new: dict[tuple[object, ...], _Line] = {}
     batches = {UNEDITED_BATCH: -1} | {group.id: number for number, group in enumerate(order)}
     cases: dict[str, int] = {}
@@ -99,11 +93,6 @@ def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group]) -> None:
     whole.append_lines(_content(sorted(new.values(), key=lambda line: line.place)))
     for part in folder.parts():
         part.unlink()
-
-
-def _known(folder: RunFolder) -> dict[tuple[object, ...], str | None]:
-    """Return the keys of the recorded lines, with a digest of lines whose requests are sent again."""
-    return {_key(one, ""): digest(to_json(one)) if _is_open(one) else None for one in folder.read()}
 
 
 @frozen(kw_only=True)
@@ -136,10 +125,6 @@ def _key(record: Record, place: str) -> tuple[object, ...]:
             return ("spent", name)
         case _:
             return (type(record).__name__, place)
-
-
-def _is_open(record: Record) -> bool:
-    return isinstance(record, Replied | Probed) and unanswered(record)
 
 
 def _place(record: Record, batches: dict[str, int], cases: dict[str, int]) -> tuple[int, int, int]:

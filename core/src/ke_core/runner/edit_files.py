@@ -14,7 +14,6 @@ import csv
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from datetime import date
-from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import attrs
 from attrs import evolve
 
 from ke_core.spec.codec import digest, to_json
-from ke_core.spec.errors import BadData
+from ke_core.spec.errors import BadData, did_you_mean
 from ke_core.spec.facts import SLOT, Cloze, Edit, Entity, Fact, FreeForm, Relation, SourcedEdit, continued
 from ke_core.storage.json_reading import SourceLine, read_lines, text_field, texts_field
 
@@ -207,8 +206,7 @@ def _named(raw: Mapping[str, Any], place: SourceLine, own: Collection[str]) -> d
     for name, value in raw.items():
         known = FIELD_NAMES.get(name)
         if known is None and name not in FOREIGN and name not in own:
-            near = get_close_matches(name, (*FIELD_NAMES, *own), n=1)
-            raise place.wrong(name, "is not a field of an edit", hint=f"did you mean {near[0]!r}?" if near else HINT)
+            raise place.wrong(name, "is not a field of an edit", hint=did_you_mean(name, (*FIELD_NAMES, *own), HINT))
         if known is not None and value not in (None, "", []):
             if known in found:
                 raise place.wrong(name, f"is a second {known}")

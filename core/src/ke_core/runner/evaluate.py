@@ -137,8 +137,7 @@ def judge_folder(
     """
     known = recorded_run(folder, catalog, data_dir)
     judge = open_judge(dataset_judge(catalog, known.spec, name, NO_OPTIONS), catalog, asking)
-    spent = partial(asking.since_last, judge.session.model) if asking and judge.session else tuple
-    return judge_run(folder, known.cases, judge, spent=spent)
+    return judge_run(folder, known.cases, judge, asking)
 
 
 def score_folder(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -29,16 +30,15 @@ TOGETHER, FEW = 64, 16
 """The number of lines that are judged and written together. Fewer if the judge asks a model."""
 
 
-def judge_run(
-    folder: RunFolder, cases: Iterable[Case], judge: OpenJudge, *, spent: Callable[[], Sequence[Usage]] = tuple
-) -> int:
+def judge_run(folder: RunFolder, cases: Iterable[Case], judge: OpenJudge, asking: JudgeModel | None = None) -> int:
     """Append a ``Judged`` line for every ``Replied`` line that ``judge`` has not judged. Return their number.
 
     A judge is identified by its component: name, version, options and model. The last judge in the file counts, so if
-    this judge has judged everything, and another one after it, then its last line is repeated. ``spent`` returns the
-    usage of the judge model's server since the last call. Raises BadRun if no reply is recorded.
+    this judge has judged everything, and another one after it, then its last line is repeated. The usage of the
+    server of ``asking``, the judge's model, is recorded too. Raises BadRun if no reply is recorded.
     """
     key = key_of(judge.component)
+    spent = partial(asking.since_last, judge.session.model) if asking and judge.session else tuple
     together = TOGETHER if judge.session is None else FEW
     with folder.writing() as writer:
         index = Index.of(folder.path / RECORDS)
@@ -186,18 +186,17 @@ def open_judge(chosen: ResolvedComponent[JudgeSpec], catalog: Catalog, asking: J
     Raises BadConfig if a model is missing, or is given to a judge that asks none. There is no fallback to another
     rule.
     """
-    name, scored = chosen.spec.name, chosen.spec.scored
-    if not chosen.spec.needs_model:
-        if asking is not None:
-            raise BadConfig(f"judge {name} asks no model", hint="leave --judge-model out")
-        return OpenJudge(judge=chosen.built, component=chosen.component, scored=scored)
-    if asking is None:
+    name = chosen.spec.name
+    if asking is None and chosen.spec.needs_model:
         raise BadConfig(f"judge {name} needs a model to ask", hint="choose one with --judge-model [SOURCE:]ID")
-    judge = chosen.built
+    if asking is not None and not chosen.spec.needs_model:
+        raise BadConfig(f"judge {name} asks no model", hint="leave --judge-model out")
+    opened = OpenJudge(judge=chosen.built, component=chosen.component, scored=chosen.spec.scored)
+    if asking is None:
+        return opened
     model = asking.model.load(catalog, asking.progress)
-    return OpenJudge(
-        judge=judge,
+    return evolve(
+        opened,
         component=evolve(chosen.component, model=asking.model.describe(catalog, model)),
-        scored=scored,
         session=open_session(model, catalog=catalog, seed=0, progress=asking.progress, material={}),
     )

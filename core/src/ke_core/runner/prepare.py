@@ -14,7 +14,7 @@ from ke_core.engine.passthrough import put
 from ke_core.plugins.catalog import Catalog
 from ke_core.plugins.options import reject_unused
 from ke_core.runner.plan import groups, select
-from ke_core.runner.recorded import Datasets, extended
+from ke_core.runner.recorded import ReadDataset, extended, read_dataset
 from ke_core.runner.resolve import DATA_DIR, resolve_component, with_flag
 from ke_core.runner.run import EvalRequest, OpenJudge, ResolvedRun
 from ke_core.runner.scoring import asked_by, build_metrics, judge_and_metrics
@@ -32,8 +32,8 @@ EDIT_ID = re.compile(r"edit '([^']+)'")
 """Finds another edit's id in the reason why an edit cannot be made."""
 
 
-def resolve_run(request: EvalRequest, catalog: Catalog, *, read: Datasets | None = None) -> ResolvedRun:
-    """Resolve everything that needs no model. ``read``: datasets that were read before.
+def resolve_run(request: EvalRequest, catalog: Catalog, *, read: ReadDataset = read_dataset) -> ResolvedRun:
+    """Resolve everything that needs no model. ``read``: how to read the dataset.
 
     Raises KEErrors: unknown names, options that do not fit, a dataset that cannot be read.
     """
@@ -46,7 +46,7 @@ def resolve_run(request: EvalRequest, catalog: Catalog, *, read: Datasets | None
     )
     reject_unused(options, [editor.spec, data.spec, judge.spec, *(metric.spec for metric in metrics)])
     styles = choose_styles(data.spec, request.styles)
-    dataset, every = (read or Datasets()).open(data, request.dataset)
+    dataset, every = read(data)
     cases = tuple(map(extended(metrics, every), select(every, request.plan, request.seed)))
     spec = RunSpec(
         ke=version("ke-core"),

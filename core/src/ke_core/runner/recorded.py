@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import evolve, field, frozen
 
 from ke_core.plugins.catalog import Catalog
 from ke_core.results.folder import RunFolder
 from ke_core.runner.resolve import ResolvedComponent, choose_again
-from ke_core.spec.codec import canonical, to_json
 from ke_core.spec.errors import BadData, BadRun
 from ke_core.spec.protocols import Dataset
 from ke_core.spec.queries import Case
 from ke_core.spec.specs import DatasetSpec, MetricSpec
 
 Extend = Callable[[Case], Case]
+ReadDataset = Callable[[ResolvedComponent[Any]], tuple[Dataset, list[Case]]]
 
 
 def extended(chosen: Iterable[ResolvedComponent[MetricSpec]], cases: Iterable[Case]) -> Extend:
@@ -64,20 +64,11 @@ class RecordedRun:
     cases: StoredCases
 
 
-@define
-class Datasets:
-    """Datasets with their cases. Each is read once, however many runs of a process use it."""
-
-    _read: dict[str, tuple[Dataset, list[Case]]] = field(factory=dict)
-
-    def open(self, chosen: ResolvedComponent[Any], name: str) -> tuple[Dataset, list[Case]]:
-        """Return the dataset ``name`` and its cases. Raises BadData."""
-        key = canonical([name, to_json(chosen.config)])
-        if key not in self._read:
-            dataset: Dataset = chosen.build()
-            with _without_collections():
-                self._read[key] = (dataset, [*StoredCases(dataset, name)])
-        return self._read[key]
+def read_dataset(chosen: ResolvedComponent[Any]) -> tuple[Dataset, list[Case]]:
+    """Return a dataset and all its cases. Raises BadData."""
+    dataset: Dataset = chosen.build()
+    with _without_collections():
+        return dataset, [*StoredCases(dataset, chosen.spec.name)]
 
 
 @contextmanager

@@ -16,7 +16,6 @@ from ke_core.spec.queries import Phase
 from ke_core.spec.records import Batch, Probed, Record, Replied, Usage, unanswered
 from ke_core.spec.results import Failure, Peak, Reply, Scored
 
-NO_PEAK = Peak()
 LIMIT = 10
 """The run stops after this many identical failures in a row: a dead server, a full GPU, a bug."""
 REASON = 200  # characters of a reason that is counted; the records hold all of it
@@ -118,7 +117,7 @@ class Recorder:
         for unit in units:
             found = {question.query: _finite(reply) for question, reply in zip(unit.questions, replies, strict=False)}
             took = round(each * len(found), 4)
-            records.append(evolve(_replied(batch, unit, found, seconds=took, memory=memory), cached=cached))
+            records.append(_replied(batch, unit, found, seconds=took, memory=memory, cached=cached))
             for reply in found.values():
                 self._count(reply, unit.phase)
                 if self._replies.length == LIMIT:
@@ -187,12 +186,8 @@ class Recorder:
         self.reasons[" ".join(f"{failure.error}: {failure.message}".split())[:REASON]] += 1
 
 
-def _replied(
-    batch: str, unit: RequestGroup, replies: Mapping[str, Reply], *, seconds: float = 0.0, memory: Peak = NO_PEAK
-) -> Replied:
-    return Replied(
-        batch=batch, case=unit.case, phase=unit.phase, style=unit.style, replies=replies, seconds=seconds, memory=memory
-    )
+def _replied(batch: str, unit: RequestGroup, replies: Mapping[str, Reply], **costs: Any) -> Replied:
+    return Replied(batch=batch, case=unit.case, phase=unit.phase, style=unit.style, replies=replies, **costs)
 
 
 def _finite(reply: Reply) -> Reply:

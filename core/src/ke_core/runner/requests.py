@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from attrs import evolve, frozen
 
+from ke_core.runner.run import ResolvedRun
 from ke_core.spec.facts import Edit
 from ke_core.spec.prompts import Prompt
 from ke_core.spec.protocols import Dataset
 from ke_core.spec.queries import Case, Form, Phase, Probe, Query
 from ke_core.spec.records import OWN
 from ke_core.spec.requests import EditorRequest, Likelihood, Question
-from ke_core.spec.runspec import RunSpec
-from ke_core.spec.specs import EditorSpec
 
 
 @frozen(kw_only=True)
@@ -37,10 +36,14 @@ class RequestBuilder:
     hides: bool = False
 
     @classmethod
-    def of(cls, spec: RunSpec, editor: EditorSpec, dataset: Dataset, *, hides: bool = False) -> RequestBuilder:
-        """Create it for the run of that specification."""
+    def of(cls, run: ResolvedRun) -> RequestBuilder:
+        """Create it for ``run``."""
         return cls(
-            dataset=dataset, styles=spec.styles, edited_form=spec.edited_form, own_prompt=editor.own_prompt, hides=hides
+            dataset=run.dataset,
+            styles=run.spec.styles,
+            edited_form=run.spec.edited_form,
+            own_prompt=run.editor_spec.own_prompt,
+            hides=run.hides,
         )
 
     def before(self, case: Case) -> list[RequestGroup]:

@@ -184,13 +184,13 @@ class Steps:
             batches.setdefault(made, []).append(batch)
         for made, (*earlier, last) in batches.items():
             own = chain(*(cases.get(batch, ()) for batch in earlier), rows.get(last, ()))
-            for score in values.scores((), shares=True, seed=seed, rows=own):
+            for score in values.scores((), seed=seed, rows=own):
                 if score.phase == "after":
                     yield evolve(score, tags={EDITS_MADE: str(made)})
         if len(self._ages) > 1 and isinstance(measure.metric, Metric):
             every = chain.from_iterable(cases.get(batch, ()) for batch in self._made)
             aged = values.columns.tagged(EDITS_SINCE, every)
-            found = values.scores((EDITS_SINCE,), shares=True, seed=seed, rows=aged)
+            found = values.scores((EDITS_SINCE,), seed=seed, rows=aged)
             yield from (score for score in found if EDITS_SINCE in score.tags and score.phase == "after")
 
 

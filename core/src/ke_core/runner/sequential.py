@@ -26,7 +26,7 @@ from ke_core.runner.steps import EDITED, Runner
 from ke_core.spec.errors import EditFailed, KEError
 from ke_core.spec.facts import Edit, EditBank
 from ke_core.spec.results import Failure
-from ke_core.storage.files import file_errors, write_atomic
+from ke_core.storage.files import remove_files, write_atomic
 
 
 def ask_in_sequence(runner: Runner, saved: SavedState) -> None:
@@ -77,8 +77,7 @@ class _Progress:
         runner, valid = self.runner, self.runner.valid_edits(stage.group)
         self.skipped |= valid.skipped
         runner.edited = True
-        why = runner.recorder.batches[stage.asked.id].failed
-        if why:
+        if why := runner.recorder.batches[stage.asked.id].failed:
             self._fail(stage, valid.skipped, Failure(error=EditFailed.__name__, message=why))
         else:
             self.bank |= {edit.id: edit for edit in valid.edits}
@@ -178,14 +177,14 @@ class SavedState:
         old = [path for path, _step, _digest in self._files()]
         path = self.folder / f"{self.rank}.{step}.{self.run.session.model.digest}"
         write_atomic(path, edited.save)
-        _unlink([one for one in old if one != path])
+        remove_files(one for one in old if one != path)
         ended = perf_counter()
         self.next = ended + (ended - started) / MOST
 
     def remove(self) -> None:
         """Delete the files, because nothing is left to resume."""
         # hidden files are those of a process that was killed while it saved
-        _unlink([*(path for path, *_rest in self._files()), *self.folder.glob(f".{self.rank}.*")])
+        remove_files([*(path for path, *_rest in self._files()), *self.folder.glob(f".{self.rank}.*")])
         with suppress(OSError):  # it has files of another process, or it never existed
             self.folder.rmdir()
 
@@ -200,9 +199,3 @@ class SavedState:
     def _log(self, path: Path, why: str) -> None:
         message = f"{path} was not used, so every edit is made again: {why}"
         self.run_folder.log("warning", what="saved editor state", message=message)
-
-
-def _unlink(paths: list[Path]) -> None:
-    for path in paths:
-        with file_errors(f"cannot remove {path}"):
-            path.unlink(missing_ok=True)

@@ -93,7 +93,7 @@ class Runner:
         """Start a run in one process of ``world``. If the processes hold one model together, each does all the work."""
         world = World() if getattr(run.session.model, "split", False) else world
         share = Share.of(run.asked, world, whole=not run.spec.plan.sequential)
-        blinder = Blinder.of(run)
+        blinder = Blinder(run)
         return cls(
             run=evolve(run, session=blinder.session),
             blinder=blinder,
@@ -112,7 +112,7 @@ class Runner:
             self.send([(UNEDITED_BATCH, units)], PassthroughModel(self.run.session).answer)
         if self.run.editor_spec.own_before:
             self._ask_control(cases)
-        for measure in self._open_measures(UNEDITED_BATCH) if self.leads else ():
+        for measure in self.unprobed(UNEDITED_BATCH):
             self._probe(measure, UNEDITED_BATCH, "before", PassthroughModel(self.run.session).answer)
 
     def _ask_control(self, cases: Sequence[Case]) -> None:
@@ -195,14 +195,13 @@ class Runner:
 
     @property
     def _builder(self) -> RequestBuilder:
-        return RequestBuilder.of(self.run.spec, self.run.editor_spec, self.run.dataset, hides=self.run.hides)
+        return RequestBuilder.of(self.run)
 
     def unprobed(self, batch: str) -> list[Measure]:
         """Return the metrics whose own requests this process sends and that are not recorded."""
-        return self._open_measures(batch) if batch in self.share.leads else []
-
-    def _open_measures(self, batch: str) -> list[Measure]:
-        return [measure for measure in self.run.asking if not self.recorder.probed(batch, measure.component.name)]
+        leads = self.leads if batch == UNEDITED_BATCH else batch in self.share.leads
+        asking = self.run.asking if leads else ()
+        return [measure for measure in asking if not self.recorder.probed(batch, measure.component.name)]
 
     def after_edits(self, group: Group, bank: Mapping[str, Edit], case: Case) -> list[RequestGroup]:
         """Return the requests about ``case`` to the model with the edits of ``bank``."""

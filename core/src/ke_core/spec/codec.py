@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin
 
 from attrs import fields, has
 from cattrs import BaseValidationError, Converter, transform_error
-from cattrs.cols import homogenous_tuple_structure_factory, is_sequence, list_structure_factory
+from cattrs.cols import homogenous_tuple_structure_factory, is_mapping, is_sequence, list_structure_factory
 from cattrs.gen import make_dict_unstructure_fn, make_mapping_structure_fn, override
 from cattrs.preconf.json import JsonConverter, make_converter
 from cattrs.strategies import configure_tagged_union
@@ -96,7 +96,7 @@ def refuse_other_types(made: Converter) -> None:
     made.register_structure_hook(float, _number)
     made.register_structure_hook_factory(is_sequence, lambda hint: json_type_only(list, _sequence(hint, made)))
     made.register_structure_hook_factory(
-        _is_mapping, lambda hint: json_type_only(dict, make_mapping_structure_fn(hint, made))
+        is_mapping, lambda hint: json_type_only(dict, make_mapping_structure_fn(hint, made))
     )
 
 
@@ -129,7 +129,3 @@ def json_type_only(kind: type, inner: Hook | None = None) -> Hook:
         return inner(value, hint) if inner else value
 
     return structure
-
-
-def _is_mapping(hint: Any) -> bool:
-    return get_origin(hint) in (dict, Mapping)

@@ -6,6 +6,9 @@ The hint says what to do.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class KEError(Exception):
     """A problem that the user can fix: one sentence, and a hint that says what to do, also shown in tracebacks."""
@@ -20,6 +23,12 @@ class KEError(Exception):
 
     def __str__(self) -> str:
         return "\n  ".join((self.message, *self.details))
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return the hint for an unknown name: the known name most like it, or ``otherwise`` if none is similar."""
+    near = get_close_matches(name, [*known], n=1)
+    return f"did you mean {near[0]!r}?" if near else otherwise
 
 
 class UnknownComponent(KEError):

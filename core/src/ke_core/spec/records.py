@@ -140,6 +140,7 @@ class Usage:
 Record = Batch | Replied | Judged | Probed | Usage
 
 
-def unanswered(record: Replied | Probed) -> bool:
+def unanswered(record: Record) -> bool:
     """Whether a reply is a temporary failure of a server. A resumed run asks such requests again."""
-    return any(isinstance(reply, Failure) and reply.passing for reply in record.replies.values())
+    replies = record.replies.values() if isinstance(record, Replied | Probed) else ()
+    return any(isinstance(reply, Failure) and reply.passing for reply in replies)

@@ -32,9 +32,6 @@ class TrainerSpec:
     needs_model: bool = True
 
 
-EditorKind = Literal["weight editor", "adaptor", "memory editor"]
-
-
 @frozen(kw_only=True)
 class EditorSpec(Spec[Editor]):
     """The specification of an editor.
@@ -81,7 +78,7 @@ class EditorSpec(Spec[Editor]):
             raise TypeError(f"editor {self.name} is an adaptor, which opens the model: set needs_weights=True")
 
     @property
-    def editor_kind(self) -> EditorKind:
+    def editor_kind(self) -> Literal["weight editor", "adaptor", "memory editor"]:
         """The kind of the editor."""
         if self.adaptor:
             return "adaptor"

@@ -11,7 +11,7 @@ import hashlib
 import os
 import secrets
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,16 +37,14 @@ def cache_dir() -> Path:
     return Path(own).expanduser() if own else user_cache_path("ke", appauthor=False)
 
 
-def data_dirs(explicit: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders that are searched for data files: ``explicit``, ``KE_DATA_DIR``, ``data`` in the cache."""
-    own = os.environ.get(DATA)
-    given = [explicit] if explicit else []
-    return tuple(given + ([Path(own).expanduser()] if own else []) + [cache_dir() / "data"])
-
-
 def data_places(family: str, file: str, explicit: Path | None = None) -> tuple[Path, ...]:
-    """Return the paths that are searched for a data file of a family. Files are fetched to the last one."""
-    return tuple(path for folder in data_dirs(explicit) for path in (folder / file, folder / family / file))
+    """Return the paths that are searched for a data file of a family. Files are fetched to the last one.
+
+    They are in ``explicit``, in ``KE_DATA_DIR``, and in ``data`` in the cache.
+    """
+    own = os.environ.get(DATA)
+    given = ([explicit] if explicit else []) + ([Path(own).expanduser()] if own else [])
+    return tuple(path for folder in (*given, cache_dir() / "data") for path in (folder / file, folder / family / file))
 
 
 def sha256_of(path: Path) -> str:
@@ -79,6 +77,13 @@ def write_atomic(path: Path, content: bytes | Callable[[Path], object]) -> None:
             new.replace(to)
         finally:
             new.unlink(missing_ok=True)
+
+
+def remove_files(paths: Iterable[Path]) -> None:
+    """Delete the files that exist. Raises KEError if the file system refuses it."""
+    for path in paths:
+        with file_errors(f"cannot remove {path}"):
+            path.unlink(missing_ok=True)
 
 
 def hidden_sibling(path: Path) -> Path:

@@ -33,19 +33,11 @@ def loads(text: str | bytes, *, surrogates: bool = False, nan: bool = False) -> 
         value = (NAN_DECODER if nan else DECODER).decode(content)
     except RecursionError as error:
         raise ValueError(TOO_DEEPLY_NESTED) from error
-    check_parsed(value, content, surrogates=surrogates)
-    return value
-
-
-def check_parsed(value: Any, text: str, *, surrogates: bool = False) -> None:
-    """Check a ``value`` that was parsed from ``text``.
-
-    Raises ValueError if it is nested too deeply, and UnicodeEncodeError if it holds half of a surrogate pair.
-    """
-    if text.count("[") + text.count("{") > DEPTH and _too_deep(value):
+    if content.count("[") + content.count("{") > DEPTH and _too_deep(value):
         raise ValueError(TOO_DEEPLY_NESTED)
-    if not surrogates and ("\\ud" in text or "\\uD" in text):
-        json.dumps(value, ensure_ascii=False).encode()
+    if not surrogates and ("\\ud" in content or "\\uD" in content):
+        json.dumps(value, ensure_ascii=False).encode()  # raises UnicodeEncodeError
+    return value
 
 
 def parse_json(

@@ -15,7 +15,7 @@ from attrs import evolve, field, frozen
 
 import ke_plugin_openai
 from ke_core.app import main
-from ke_core.engine.passthrough import question
+from ke_core.engine.passthrough import put
 from ke_core.plugin import (
     ContextOverflow,
     EditorSpec,
@@ -55,7 +55,7 @@ class Recalling(MemoryEditedModel):
             return Failure(error="ServerFailed", message="upstream is down")
         hits = yield Nearest(memory=self.memory, text=ask.texts[0], k=self.k, hidden=ask.hidden)
         shown = "".join(f"FACT {hit.text}.\n" for hit in hits)
-        return (yield from question(evolve(ask, prompt=evolve(ask.prompt, text=f"{shown}{ask.prompt.text}"))))
+        return (yield from put(evolve(ask, prompt=evolve(ask.prompt, text=f"{shown}{ask.prompt.text}"))))
 
 
 class Recall(MemoryEditor):

@@ -19,6 +19,7 @@ from ke_core.app import (
     kept,
     literal,
     losses,
+    option_text,
     plan_words,
     run_labels,
     spent_words,
@@ -87,7 +88,7 @@ def model_words(model: ModelRef) -> str:
 
 def component_words(component: Component) -> str:
     """Describe a component as ``name 0.1.0 (option=value, ...)``, without empty options."""
-    options = [f"{name}={_option(value)}" for name, value in component.options.items() if value not in ("", None)]
+    options = [f"{name}={option_text(it, name)}" for name, it in component.options.items() if it not in ("", None)]
     words = f"{component.name} {component.version}".rstrip()
     dependencies = [f"{name} {digest[:12]}" for name, digest in component.dependencies.items()]
     return (
@@ -101,13 +102,8 @@ def judge_words(judge: Component) -> str:
     """Describe a judge: its model, and its agreement with labels written by people if it was checked."""
     check = kept(judge)
     model = f", model {model_words(judge.model)}" if judge.model is not None else ""
-    return component_words(judge) + model + (f"; agreement with manual labels: {check.words}" if check else "")
-
-
-def _option(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return ",".join(str(part) for part in value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    agreements = "; ".join(f"{name} {found}" for name, found in check.agreements.items()) if check else ""
+    return component_words(judge) + model + (f"; agreement with manual labels: {agreements}" if check else "")
 
 
 def run_summary(run: Reported) -> Iterator[str]:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ke_core.app import DIGITS, LEVEL, RESAMPLES, Agreement
-from ke_core.plugin import Interval
+from ke_core.app import DIGITS, RESAMPLES, Agreement, percentile_interval
 
 
 def measure_agreement(
@@ -33,13 +32,13 @@ def measure_agreement(
         if (kappa := _kappa(pairs[np.concatenate([groups[at] for at in some])], len(labels))) is not None
     ]
     kappa = _kappa(pairs, len(labels))
-    interval = None
-    if kappa is not None and drawn and len(groups) > 1:
-        low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-        interval = Interval(low=round(float(low), DIGITS), high=round(float(high), DIGITS), level=LEVEL)
+    known = kappa is not None and drawn and len(groups) > 1
     agreed = sum(a == b for a, b in zip(by_hand, by_judge, strict=True))
     return Agreement(
-        n=len(by_hand), agreed=agreed, kappa=None if kappa is None else round(kappa, DIGITS), interval=interval
+        n=len(by_hand),
+        agreed=agreed,
+        kappa=None if kappa is None else round(kappa, DIGITS),
+        interval=percentile_interval(np.asarray(drawn)) if known else None,
     )
 
 

@@ -113,5 +113,5 @@ def compare_labels(sorting: LabelingMetric, by_hand: Mapping[Place, str], *, see
 
 def _share(label: str, by_hand: Mapping[Place, str], *, seed: int) -> LabelFraction:
     hits = [float(given == label) for given in by_hand.values()]
-    interval = bootstrap(hits, [place[0] for place in by_hand], seed=seed, share=True)
+    interval = bootstrap(hits, [place[0] for place in by_hand], seed=seed, lowest=0.0)
     return LabelFraction(count=int(sum(hits)), value=sum(hits) / len(hits), interval=interval)

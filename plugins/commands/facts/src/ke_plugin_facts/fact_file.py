@@ -34,14 +34,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, time
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, field, frozen
 
 from ke_core.app import FIELD_NAMES, SourceLine, count_noun, edit_from, option_text, read_rows, text_field
-from ke_core.plugin import BadData, Edit, SourcedEdit, canonical, digest, read_toml, to_json
+from ke_core.plugin import BadData, Edit, SourcedEdit, canonical, did_you_mean, digest, read_toml, to_json
 from ke_plugin_facts.file_settings import SETTINGS, check_settings
 from ke_weights.suites import Check, check_from, edit_checks
 
@@ -124,8 +123,8 @@ def facts_of(raw: Mapping[str, Any], path: Path) -> FactFile:
     check_settings(raw, path)
     for key in raw:
         if key not in (*SETTINGS, *TABLES):
-            near = get_close_matches(key, (*SETTINGS, *TABLES), n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"keys: {', '.join((*SETTINGS, *TABLES))}"
+            known = (*SETTINGS, *TABLES)
+            hint = did_you_mean(key, known, f"keys: {', '.join(known)}")
             raise BadData(f"unknown key {key!r} ({path})", hint=hint)
     listed = {table: _tables(raw, table, path) for table in TABLES}
     found = FactFile(

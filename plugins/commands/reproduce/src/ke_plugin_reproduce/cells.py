@@ -16,29 +16,30 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from attrs import define, evolve, field, frozen
 
 from ke_core.app import (
     Catalog,
-    Datasets,
     EvalRequest,
     ModelChoice,
     ModelRef,
     Probed,
     Replied,
+    ResolvedComponent,
     ResolvedRun,
     RunFolder,
     evaluate,
     load_model,
     measured_phase,
     one_line_reason,
+    read_dataset,
     resolve_run,
     tally_of,
     unanswered,
 )
-from ke_core.plugin import BadRun, KEError, LanguageModel, Progress
+from ke_core.plugin import BadRun, Case, Dataset, KEError, LanguageModel, Progress, canonical, to_json
 
 
 @frozen(kw_only=True)
@@ -131,6 +132,20 @@ def in_order(cells: Sequence[Cell]) -> list[Cell]:
     return [cell for group in groups.values() for cell in group]
 
 
+@define
+class Datasets:
+    """Datasets with their cases. Each is read once, however many runs use it."""
+
+    _read: dict[str, tuple[Dataset, list[Case]]] = field(factory=dict)
+
+    def read(self, chosen: ResolvedComponent[Any]) -> tuple[Dataset, list[Case]]:
+        """Return a dataset and all its cases. Raises BadData."""
+        key = canonical([chosen.spec.name, to_json(chosen.config)])
+        if key not in self._read:
+            self._read[key] = read_dataset(chosen)
+        return self._read[key]
+
+
 @define(kw_only=True)
 class CellRunner:
     """Runs cells. It keeps the current model and all datasets in memory, also between calls of ``run``."""
@@ -168,7 +183,7 @@ class CellRunner:
 
     def _run(self, cell: Cell) -> Result:
         with measured_phase("reading the dataset") as reading:
-            found = resolve_run(cell.request, self.catalog, read=self._datasets)
+            found = resolve_run(cell.request, self.catalog, read=self._datasets.read)
         if (known := known_result(found, cell)) is not None:
             return known
         with measured_phase("loading the model") as loading:

@@ -8,18 +8,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from ke_core.app import (
-    Batch,
-    Group,
-    Replied,
-    RequestBuilder,
-    RequestGroup,
-    ResolvedRun,
-    RunFolder,
-    RunSpec,
-    runs_in,
-    stages,
-)
+from ke_core.app import Batch, Group, Replied, RequestBuilder, RequestGroup, ResolvedRun, RunFolder, RunSpec, runs_in
 from ke_core.plugin import Answer, BadRun, Case, EditorRequest, Likelihood
 
 
@@ -70,11 +59,8 @@ def workload_of(found: ResolvedRun, model: str, seen: set[int]) -> Workload:
 
     ``seen``: hashes of the requests to unedited models so far. Those of this run are added.
     """
-    plan, made = found.spec.plan, found.groups
-    asked = [stage.asked for stage in stages(made, plan)] if plan.sequential else made
-    builder = RequestBuilder.of(found.spec, found.editor_spec, found.dataset)
+    made, asked, builder = found.groups, found.asked, RequestBuilder.of(found)
     own = sum(len(measure.requests) for measure in found.measures)
-    models = len(asked) if plan.sequential else len(made)
     unedited = 0
     if found.editor_spec.needs_model:
         for request in _before(builder, made):
@@ -86,7 +72,7 @@ def workload_of(found: ResolvedRun, model: str, seen: set[int]) -> Workload:
         cases=len({case.id for group in asked for case in group.cases}),
         edits=sum(len({edit.id for case in group.edited for edit in case.edits}) for group in made),
         unedited=unedited,
-        edited=models * own + sum(_after(builder, group) for group in asked),
+        edited=len(asked) * own + sum(_after(builder, group) for group in asked),
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from attrs import define, evolve
 
 from ke_core.app import (
@@ -42,7 +40,7 @@ class ModelJudges:
             assert opened.session is not None
             component = evolve(chosen.component, model=opened.component.model)
             judge = evolve(opened, judge=chosen.built, component=component, scored=chosen.spec.scored)
-            judge_run(folder, known.cases, judge, spent=partial(self.asking.since_last, opened.session.model))
+            judge_run(folder, known.cases, judge, self.asking)
         prefixes = {self.catalog.spec("metric", name).prefix for name in request.metrics}
         options = {prefix: given for prefix, given in request.options.items() if prefix in prefixes}
         score_folder(folder, self.catalog, judge=need.judge, metrics=request.metrics, options=options, known=known)

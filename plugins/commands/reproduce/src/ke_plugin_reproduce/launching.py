@@ -14,9 +14,9 @@ from time import sleep
 
 from attrs import define, evolve, field, frozen
 
-from ke_core.app import Catalog, Datasets, resolve_run, to_bytes
+from ke_core.app import Catalog, resolve_run, to_bytes
 from ke_core.plugin import KEError, loads, uninterruptible, write_atomic
-from ke_plugin_reproduce.cells import Cell, ReportProgress, Result, failed_result, in_order, known_result
+from ke_plugin_reproduce.cells import Cell, Datasets, ReportProgress, Result, failed_result, in_order, known_result
 from ke_plugin_reproduce.launcher import FAILED, JOBS, CellJob, Launcher, LostJob, job_file
 
 POLL = 0.5  # seconds between two looks at the jobs
@@ -109,7 +109,7 @@ class LaunchedRunner:
         waiting = []
         for cell in in_order(cells):
             try:
-                known = known_result(resolve_run(cell.request, self.catalog, read=self._datasets), cell)
+                known = known_result(resolve_run(cell.request, self.catalog, read=self._datasets.read), cell)
             except KEError as error:
                 known = failed_result(cell, error)
             if known is None:

@@ -11,7 +11,6 @@ from attrs import define, evolve, field, fields_dict, frozen
 from ke_core.app import (
     DATA_DIR,
     Catalog,
-    Datasets,
     EvalRequest,
     ModelChoice,
     Options,
@@ -22,6 +21,7 @@ from ke_core.app import (
     with_flag,
 )
 from ke_core.plugin import BadConfig, BadData, Case, Dataset, JudgeSpec, KEError, canonical, digest, to_json
+from ke_plugin_reproduce.cells import Datasets
 from ke_plugin_reproduce.reading import ABSENT, HINT, CellPlan, RunNumber, cells
 from ke_plugin_reproduce.sweep import identity
 from ke_plugin_reproduce.table import PaperModel, Pick, Reproduction, Setup
@@ -80,7 +80,7 @@ class DatasetCache:
     """The available datasets. Each is searched, fetched and read once."""
 
     catalog: Catalog
-    _read: Datasets = field(factory=Datasets)
+    _datasets: Datasets = field(factory=Datasets)
     _holds: dict[str, bool] = field(factory=dict)
     _missing: dict[str, BadData] = field(factory=dict)
 
@@ -102,7 +102,7 @@ class DatasetCache:
         if key in self._missing:
             raise self._missing[key]
         try:
-            return self._read.open(chosen, chosen.spec.name)
+            return self._datasets.read(chosen)
         except BadData as error:
             self._missing[key] = error
             raise

@@ -13,7 +13,6 @@ from attrs import evolve, field, fields_dict, frozen
 from ke_core.app import (
     DATA_DIR,
     Catalog,
-    Datasets,
     EvalRequest,
     ModelChoice,
     Plan,
@@ -34,7 +33,7 @@ from ke_core.plugin import (
     to_json,
     write_atomic,
 )
-from ke_plugin_reproduce.cells import Cell, Result, finished
+from ke_plugin_reproduce.cells import Cell, Datasets, Result, finished
 from ke_plugin_reproduce.sweep_file import SweepFile
 
 LOCAL = ("device", "device_map", "concurrency", "timeout", "api_key_env")
@@ -107,10 +106,10 @@ def cells_of(sweep: SweepFile, catalog: Catalog, root: Path) -> list[Cell]:
 
 def planned(cells: Sequence[Cell], catalog: Catalog) -> Iterator[PlannedCell]:
     """Yield each cell, resolved without its model. A shared dataset is read once."""
-    read = Datasets()
+    datasets = Datasets()
     for cell in cells:
         try:
-            found = resolve_run(cell.request, catalog, read=read)
+            found = resolve_run(cell.request, catalog, read=datasets.read)
             _refuse_large_batch(found)
         except KEError as error:
             yield PlannedCell(cell=cell, error=error)

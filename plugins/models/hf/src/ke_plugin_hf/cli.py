@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -28,6 +27,7 @@ from ke_core.plugin import (
     ModelRequest,
     ModelSpec,
     ModelUnavailable,
+    did_you_mean,
     find_model,
     parse_reference,
 )
@@ -136,8 +136,7 @@ def _find(app: App, name: str) -> tuple[ModelSpec, KnownModel]:
     known = known_models(app.catalog)
     plain = name.removeprefix(f"{DEFAULT_SOURCE}:")
     if plain not in known:
-        near = get_close_matches(plain, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known models: {', '.join(known)}"
+        hint = did_you_mean(plain, known, f"known models: {', '.join(known)}")
         raise ModelUnavailable(f"no model is known as {name!r}", hint=hint)
     return known[plain]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +33,13 @@ from ke_core.app import (
     recorded_run,
     reject_unused,
     score_folder,
+    score_run,
     spent_words,
     split_options,
     waiting_items,
 )
 from ke_core.app import options as shared
-from ke_core.plugin import Item, Progress, Usage
+from ke_core.plugin import Item, Progress
 
 rescoring_option = click.option(
     "--metric", "metrics", multiple=True, metavar="NAME", shell_complete=completion.component("metric"),
@@ -85,15 +85,17 @@ def command(
     known = recorded_run(folder, app.catalog, str(data_dir) if data_dir else "")
     chosen = dataset_judge(app.catalog, known.spec, judge, split_options(options))
     judge = chosen.spec.name
-    measures_of(folder, app.catalog, known.spec, metrics=metrics, judge=judge)  # report a missing one before judging
+    measures = measures_of(folder, app.catalog, known.spec, metrics=metrics, judge=judge)  # a wrong one raises first
     reject_unused(split_options(options), [chosen.spec])
     with progress(err()) as shown:
         asking = judge_model(given, shown)
         opened = open_judge(chosen, app.catalog, asking)
-        written = judge_run(folder, known.cases, opened, spent=announced(folder, known, opened, asking))
+        announce(folder, known, opened, asking)
+        written = judge_run(folder, known.cases, opened, asking)
     err().print(f"{count_noun(written, 'line')} of judgments written" if written else "every answer was judged already")
     say_spent(asking)
-    score_folder(folder, app.catalog, judge=judge, metrics=metrics, known=known)
+    with folder.writing():
+        score_run(folder, known.cases, measures, judge=judge)
     print_report(app, [load_report(folder, app.catalog)], [folder.path], as_json=as_json)
 
 
@@ -105,16 +107,12 @@ def judge_model(given: dict[str, Any], shown: Progress) -> Any:
     return JudgeModel(model=model_choice(given), progress=shown, prices=prices)
 
 
-def announced(
-    folder: RunFolder, known: RecordedRun, judge: OpenJudge, asking: JudgeModel | None
-) -> Callable[[], Sequence[Usage]]:
-    """Print what the judge will send to its model, and return the function that reads the usage of its server."""
-    if asking is None or judge.session is None:
-        return tuple
-    index = Index.of(folder.path / RECORDS)
-    waiting = waiting_items(index, known.cases, key_of(judge.component), folder)
-    say_estimate(judge, [item for _line, items in waiting for item in items.values()], asking.prices)
-    return partial(asking.since_last, judge.session.model)
+def announce(folder: RunFolder, known: RecordedRun, judge: OpenJudge, asking: JudgeModel | None) -> None:
+    """Print what the judge will send to its model, if it has one."""
+    if asking is not None:
+        index = Index.of(folder.path / RECORDS)
+        waiting = waiting_items(index, known.cases, key_of(judge.component), folder)
+        say_estimate(judge, [item for _line, items in waiting for item in items.values()], asking.prices)
 
 
 def say_estimate(judge: OpenJudge, items: Sequence[Item], prices: Prices) -> None:
