@@ -9,7 +9,8 @@ import time
 import pytest
 
 from ke_core.plugins.catalog import read_catalog
-from ke_core.plugins.manager import OutOfTime, discover, time_limit
+from ke_core.plugins.manager import discover
+from ke_core.plugins.watch import OutOfTime, time_limit
 from ke_core.spec.errors import BadConfig
 
 GOOD = """

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from importlib.metadata import EntryPoint, entry_points
 from time import monotonic
-from types import FrameType
 from typing import Any
 
 import pluggy
@@ -23,8 +20,9 @@ from pluggy import HookImpl
 
 from ke_core.plugins.directory import directory_entries
 from ke_core.plugins.faults import CORE_DISTRIBUTION, must_fit, one_line_reason, raised_at, step
+from ke_core.plugins.watch import TIMEOUT, OutOfTime, time_limit, timeout
 from ke_core.spec import hookspecs
-from ke_core.spec.errors import BadConfig, PluginBroken, PluginConflict
+from ke_core.spec.errors import PluginBroken, PluginConflict
 
 GROUP = "ke"
 DISABLE = "KE_DISABLE_PLUGINS"
@@ -183,49 +181,3 @@ def _load(plugins: Plugins, point: EntryPoint) -> None:
 
 def _left_out(name: str) -> str:
     return f"{DISABLE}={name} leaves it out"
-
-
-TIMEOUT = "KE_PLUGIN_TIMEOUT"
-SECONDS = 30.0
-"""The limit for importing a plugin, and for each of its hooks."""
-AGAIN = 1.0  # seconds until it is stopped again, if the plugin has caught OutOfTime
-
-
-class OutOfTime(BaseException):
-    """Stops a plugin; no ``except Exception`` of the plugin catches it."""
-
-
-def timeout() -> float:
-    """Return ``KE_PLUGIN_TIMEOUT`` in seconds, 0 for no limit. Raises BadConfig for an invalid value."""
-    given = os.environ.get(TIMEOUT, "")
-    try:
-        seconds = float(given or SECONDS)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < threading.TIMEOUT_MAX:
-        raise BadConfig(f"{TIMEOUT} is {given!r}, not a number of seconds", hint="0 sets no limit")
-    return seconds
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Raise OutOfTime in the block after ``seconds``. 0 means no limit.
-
-    Windows and threads other than the main one have no such timer, so there is no limit.
-    """
-    if not seconds or not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise OutOfTime
-
-    before, started = signal.signal(signal.SIGALRM, stop), monotonic()
-    due, every = signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL if before is None else before)
-        if due:  # the timer of a program that imports ke goes on
-            signal.setitimer(signal.ITIMER_REAL, max(due - (monotonic() - started), 1e-3), every)
