@@ -61,6 +61,15 @@ def test_modules_have_at_most_300_lines() -> None:
     assert {path: lines for path, lines in lengths.items() if lines > 300 and path not in FACADES} == {}
 
 
+def test_class_names_are_unique() -> None:
+    places: dict[str, list[str]] = {}
+    for path, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(f"{name(path)}:{node.lineno}")
+    assert not {one: found for one, found in places.items() if len(found) > 1}
+
+
 def test_facades_only_reexport() -> None:
     allowed = (ast.Import, ast.ImportFrom, ast.Assign)  # assignments of __all__ and hookimpl
     for facade in FACADES:

@@ -24,7 +24,7 @@ BUCKET, TESTED = "bucket", "in the published score"
 
 
 @frozen(kw_only=True)
-class _Group:
+class _ScoreGroup:
     """The key of a score. The bootstrap samples the values' own units, or ``batches`` of cases."""
 
     aspect: str
@@ -119,11 +119,11 @@ class Values:
         ``rows``: use only these rows, in this order. ``shares``: the result of ``Population.shares``, which has no
         effect in a sequential run.
         """
-        groups: dict[_Group, array[int]] = {}
+        groups: dict[_ScoreGroup, array[int]] = {}
         for (aspect, phase, style, word), some in self.columns.by_source(rows).items():
             batches = (shares or self.sequential) and phase == "after" and word == "unit"
             unit = "batch" if batches else word
-            groups[_Group(aspect=aspect, phase=phase, style=style, unit=unit, batches=batches)] = some
+            groups[_ScoreGroup(aspect=aspect, phase=phase, style=style, unit=unit, batches=batches)] = some
         for group, some in groups.items():
             for tags, part in self._slices(some, by):
                 yield evolve(self._score(group, part, seed=seed), tags=tags)
@@ -137,12 +137,12 @@ class Values:
             for name in sorted(found, key=lambda name: (len(name) if name.isdigit() else 0, name)):
                 yield {tag: name}, found[name]
 
-    def _sample(self, rows: array[int], group: _Group) -> Sample:
+    def _sample(self, rows: array[int], group: _ScoreGroup) -> Sample:
         """Return the values of ``rows`` that are not missing, and the resampling unit of each."""
         numbers, units = self.columns.sample(rows, batches=group.batches)
         return numbers, [""] * len(units) if self.sequential and group.batches else units
 
-    def _score(self, group: _Group, rows: array[int], *, seed: int) -> MetricScore:
+    def _score(self, group: _ScoreGroup, rows: array[int], *, seed: int) -> MetricScore:
         numbers, units = self._sample(rows, group)
         reasons = self.columns.reasons(rows)
         empty = _empty_score(self.spec, group)
@@ -157,7 +157,9 @@ class Values:
             note=f"one {group.unit}, no interval" if numbers and interval is None else "",
         )
 
-    def _averages(self, groups: Mapping[_Group, array[int]], by: Sequence[str], *, seed: int) -> Iterator[MetricScore]:
+    def _averages(
+        self, groups: Mapping[_ScoreGroup, array[int]], by: Sequence[str], *, seed: int
+    ) -> Iterator[MetricScore]:
         """Yield the means over the observed aspects of ``MetricSpec.averages``. The note counts missing ones."""
         for aspect, parts in self.spec.averages.items():
             whole = {group: rows for group, rows in groups.items() if group.aspect in parts}
@@ -209,7 +211,7 @@ def _query_tag_names(record: CaseRecord) -> dict[str, None]:
     return dict.fromkeys(name for tags in record.case.tags_by_query.values() for name in tags)
 
 
-def _average(spec: MetricSpec, group: _Group, samples: Sequence[Sample], *, seed: int) -> MetricScore:
+def _average(spec: MetricSpec, group: _ScoreGroup, samples: Sequence[Sample], *, seed: int) -> MetricScore:
     empty = _empty_score(spec, group)
     interval = bootstrap_average(samples, seed=seed, lowest=_lowest(spec, group))
     parts = len(spec.averages[group.aspect])
@@ -222,7 +224,7 @@ def _average(spec: MetricSpec, group: _Group, samples: Sequence[Sample], *, seed
     )
 
 
-def _empty_score(spec: MetricSpec, group: _Group) -> MetricScore:
+def _empty_score(spec: MetricSpec, group: _ScoreGroup) -> MetricScore:
     """Return the score of a group without observations."""
     measure = spec.measures.get(group.aspect, SHARE)
     return MetricScore(
@@ -230,7 +232,7 @@ def _empty_score(spec: MetricSpec, group: _Group) -> MetricScore:
     )
 
 
-def _lowest(spec: MetricSpec, group: _Group) -> float | None:
+def _lowest(spec: MetricSpec, group: _ScoreGroup) -> float | None:
     """Return the lowest possible value of a fraction. None for other measures."""
     if spec.measures.get(group.aspect, SHARE) != SHARE:
         return None

@@ -118,9 +118,9 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
         return found
 
     @contextmanager
-    def _all_or_none(self) -> Iterator[_Group]:
+    def _all_or_none(self) -> Iterator[_EditGroup]:
         """Group edits: if one of them fails, those applied before it are undone."""
-        group = _Group(applier=self, edited=self.edited)
+        group = _EditGroup(applier=self, edited=self.edited)
         try:
             with group.stack:
                 yield group
@@ -141,7 +141,7 @@ class EditApplier(UninterruptibleContext["EditApplier"]):
 
 
 @define
-class _Group:
+class _EditGroup:
     """The edits of a group. ``edited`` answers with those applied so far.
 
     ``added`` are the edits that were added to the earlier edited model. The others opened contexts on ``stack``.

@@ -72,7 +72,7 @@ def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group]) -> None:
         return
     # keys of the recorded lines, with a digest of lines whose requests are sent again
     known = {_key(one, ""): digest(to_json(one)) if unanswered(one) else None for one in folder.read()}
-    new: dict[tuple[object, ...], _Line] = {}
+    new: dict[tuple[object, ...], _PlacedLine] = {}
     batches = {UNEDITED_BATCH: -1} | {group.id: number for number, group in enumerate(order)}
     cases: dict[str, int] = {}
     for group in order:
@@ -87,7 +87,7 @@ def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group]) -> None:
             record = from_line(line, of=place)
             key = _key(record, place)
             if key not in known or known[key] not in (None, digest(to_json(record))):
-                found = _Line(place=_place(record, batches, cases), part=part, start=start, size=len(line))
+                found = _PlacedLine(place=_place(record, batches, cases), part=part, start=start, size=len(line))
                 new.setdefault(key, found)
             start += len(line)
     whole.append_lines(_content(sorted(new.values(), key=lambda line: line.place)))
@@ -96,7 +96,7 @@ def _merge(folder: RunFolder, whole: Writer, order: Sequence[Group]) -> None:
 
 
 @frozen(kw_only=True)
-class _Line:
+class _PlacedLine:
     """A line of a file, and its ``place`` in the order of the plan."""
 
     place: tuple[int, int, int]
@@ -105,7 +105,7 @@ class _Line:
     size: int
 
 
-def _content(lines: Sequence[_Line]) -> Iterator[bytes]:
+def _content(lines: Sequence[_PlacedLine]) -> Iterator[bytes]:
     """Yield the content of the lines."""
     with ExitStack() as stack:
         streams = {part: stack.enter_context(part.open("rb")) for part in {line.part for line in lines}}

@@ -20,7 +20,7 @@ OWN = "own"
 
 
 @frozen(kw_only=True)
-class _Line:
+class _BatchLine:
     """What the lines of a batch have in common."""
 
     schema: int = SCHEMA
@@ -29,7 +29,7 @@ class _Line:
 
 
 @frozen(kw_only=True)
-class _CaseLine(_Line):
+class _CaseLine(_BatchLine):
     """What the lines of one case in one phase and style have in common."""
 
     case: str
@@ -43,7 +43,7 @@ class _CaseLine(_Line):
 
 
 @frozen(kw_only=True)
-class Batch(_Line):
+class Batch(_BatchLine):
     """A batch of edits: its cases, the skipped ones with the reason, and its cost.
 
     ``refused``: the editor's reason by edit id. ``skipped``: the reason by case id. ``details``: JSON values that the
@@ -90,7 +90,7 @@ class Judged(_CaseLine):
 
 
 @frozen(kw_only=True)
-class Probed(_Line):
+class Probed(_BatchLine):
     """The replies of one model to a metric's own requests. They are not judged.
 
     ``replies``: by the query of the metric's request.

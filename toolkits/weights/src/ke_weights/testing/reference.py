@@ -43,7 +43,7 @@ class ReferenceTarget:
 
 
 @frozen
-class _Line:
+class _ReferenceRow:
     """Ids of a row, the index of the subject's last token, and the position that predicts the target's first token."""
 
     ids: list[int]
@@ -136,12 +136,12 @@ class ReferenceOptimizer:
             handle.remove()
         return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1), clean[0]
 
-    def _line(self, edit: Rewrite, template: str, wanted: list[int]) -> _Line:
+    def _line(self, edit: Rewrite, template: str, wanted: list[int]) -> _ReferenceRow:
         assert edit.span is not None
         left = template.index("{}")
         text = template[:left] + edit.prompt
         ids = self.ids(text)
-        return _Line(ids + wanted[:-1], len(self.ids(text[: left + edit.span[1]])) - 1, len(ids) - 1)
+        return _ReferenceRow(ids + wanted[:-1], len(self.ids(text[: left + edit.span[1]])) - 1, len(ids) - 1)
 
 
 F, D = 48, 20
