@@ -44,7 +44,7 @@ def test_line_names_outermost_and_innermost_work_and_time_left(clock):
     assert written.getvalue().splitlines()[-1] == "cases: 2/6, about 60 s left; requests: 10"
 
 
-def test_the_first_twentieth_of_the_work_gives_no_estimate(clock):
+def test_the_first_fifth_of_the_work_gives_no_estimate(clock):
     shown, written = lines()
     for seconds, done in ((0.0, 0), (200.0, 1), (300.0, 10)):
         clock[0] = seconds

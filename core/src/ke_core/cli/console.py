@@ -100,7 +100,7 @@ class _Work:
         passed, made = now - self.began, self.done - self.first
         if self.total is None:
             return self.label + (f": {self.done}" if self.done else f", {passed:.0f} s" if passed >= 1 else "")
-        if made < min(10, self.total / 20):
+        if made < min(10, self.total / 5):
             return f"{self.label}: {self.done}/{self.total}"
         left = round((self.total - self.done) * passed / made)
         return f"{self.label}: {self.done}/{self.total}, about {f'{left} s' if left < 100 else duration(left)} left"

@@ -85,7 +85,7 @@ def command(
             write_atomic(path, content)
             err().print(literal(f"written: {path} ({len(content) / 1e6:,.2f} MB)"), soft_wrap=True)
     if not wanted:
-        print_report(app, found.reported, runs, full=full, slices=not short, as_json=as_json)
+        print_report(app, found.reported, runs, full=full, slices=not short, as_json=as_json, data_dir=where)
 
 
 def print_report(
@@ -96,6 +96,7 @@ def print_report(
     full: bool = False,
     slices: bool = True,
     as_json: bool = False,
+    data_dir: str = "",
     lead: str = "",
     note: str = "",
 ) -> None:
@@ -103,7 +104,7 @@ def print_report(
 
     A plugin draws the full report (hook ``ke_full_report``). Without one, print the short report.
 
-    ``lead`` and ``note``: texts above and below.
+    ``data_dir``: the folder of data files, for the commands. ``lead`` and ``note``: texts above and below.
     """
     if as_json:
         shared.print_json([run_json(run.path, run.spec, run.scores) for run in runs])
@@ -120,7 +121,8 @@ def print_report(
     if full or app.quiet:
         return
     command = shlex.join(["ke", "report", *map(str, paths)])
-    more = [f"{command} --full", f"{command} --html report.html"][: 2 if "html" in app.report_formats else 1]
+    where = f" {shlex.join(['--data-dir', data_dir])}" if data_dir else ""
+    more = [f"{command} --full", f"{command} --html report.html{where}"][: 2 if "html" in app.report_formats else 1]
     console.print(literal("\n  ".join(["Next:", *more])), soft_wrap=True)
 
 
@@ -142,5 +144,6 @@ def opened_runs(paths: Sequence[Path]) -> list[RunFolder]:
             else:
                 found.setdefault(place.resolve(), run)
     if not found:
-        raise BadRun(f"there is no run in {', '.join(map(str, paths))}", hint="ke runs lists runs")
+        hint = "name the folder of a run" if any(path.is_file() for path in paths) else "ke runs lists runs"
+        raise BadRun(f"there is no run in {', '.join(map(str, paths))}", hint=hint)
     return [*found.values()]

@@ -96,7 +96,16 @@ def evaluate_editors(
             console.print(literal(f"  sent to the server: {spent_words([usage])}", "dim"), soft_wrap=True)
     if world().leads:
         reported = [load_report(place, app.catalog) for place in folders]
-        print_report(app, reported, _shown_paths(places), full=full, as_json=as_json, lead=lead, note=note)
+        print_report(
+            app,
+            reported,
+            _shown_paths(places),
+            full=full,
+            as_json=as_json,
+            data_dir=request.data_dir,
+            lead=lead,
+            note=note,
+        )
     world().meet()  # a launcher ends all processes when one has ended with another status than 0
     return FAILED if world().leads and any(ended.failures for ended in finished) else DONE
 

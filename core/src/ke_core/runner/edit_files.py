@@ -221,11 +221,11 @@ def _template(prompt: str, subject: str, place: SourceLine) -> str:
     if SLOT in prompt:
         raise place.wrong("prompt", f"contains {SLOT} {prompt.count(SLOT)} times", hint="the subject occurs once")
     if prompt.count(subject) != 1:
-        times = prompt.count(subject)
-        what = (
-            f"contains its subject {subject!r} {times} times" if times else f"does not contain its subject {subject!r}"
-        )
-        raise place.wrong("prompt", what, hint=f"put {SLOT} in place of the subject, once")
+        if times := prompt.count(subject):
+            what = f"contains its subject {subject!r} {times} times"
+            raise place.wrong("prompt", what, hint=f"put {SLOT} in place of the subject, once")
+        what = f"does not contain its subject {subject!r}"
+        raise place.wrong("prompt", what, hint=f"spell the subject as in the prompt, or put {SLOT} in its place")
     return prompt.replace(subject, SLOT)
 
 

@@ -129,9 +129,10 @@ class ModuleMap:
     def check_layers(self, layers: tuple[int, ...]) -> None:
         """Raise KEError unless every layer exists, once, in ascending order."""
         known = len(self.layers)
-        if not layers or list(layers) != sorted(set(layers)) or layers[0] < 0 or layers[-1] >= known:
+        wrong = [layer for layer in layers if not 0 <= layer < known]
+        if not layers or wrong or list(layers) != sorted(set(layers)):
             raise KEError(
-                f"layers {', '.join(map(str, layers)) or 'none'} do not fit a model of {known} layers",
+                f"layers {', '.join(map(str, wrong or layers)) or 'none'} do not fit a model of {known} layers",
                 hint=f"use distinct layers from 0 to {known - 1} in ascending order",
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ke_core.app import Catalog, LoadedRuns, recorded_run, run_labels
+from ke_core.app import Catalog, LoadedRuns, err, literal, recorded_run, run_labels
 from ke_core.plugin import KEError, canonical, to_json
 from ke_plugin_analysis.answers import RecordedAnswers, RunDataset
 from ke_plugin_analysis.csv import scores_csv
@@ -40,6 +40,9 @@ def browsed_runs(runs: LoadedRuns, catalog: Catalog, data_dir: str = "") -> list
                 known[same] = RunDataset(dataset=recorded.dataset, cases=recorded.cases)
             except KEError as error:
                 known[same] = RunDataset(why_not="; ".join(filter(None, (error.message, error.hint))))
+                err().print(
+                    literal(f"the page has no questions of {label}: {known[same].why_not}", "yellow"), soft_wrap=True
+                )
         judged = RecordedAnswers.of(folder, run.tally.judge)
         found.append(
             BrowsedRun(

@@ -73,9 +73,11 @@ class MquakeBuilder:
                 if done == tools.cases:
                     return
         if not done:
+            hops = " or ".join(map(str, self.config.hops))
             raise BadData(
-                f"{graph.name} has no usable chain of {self.config.hops} relations",
-                hint="a chain needs relations with one object each, and objects that have facts of their own",
+                f"{graph.name} has no usable chain of {hops} relations",
+                hint="a chain needs relations with one object each, objects that have facts of their own, and another "
+                "object of the same relation, for the edit",
             )
 
     # --- edits ---------------------------------------------------------------------------------------------

@@ -82,7 +82,8 @@ def command(
       ke judge runs/memit-recoe-1a2b3c4d --judge llm --judge-model smollm2-135m
     """  # fmt: skip
     folder = RunFolder.open(run)
-    known = recorded_run(folder, app.catalog, str(data_dir) if data_dir else "")
+    where = str(data_dir) if data_dir else ""
+    known = recorded_run(folder, app.catalog, where)
     chosen = dataset_judge(app.catalog, known.spec, judge, split_options(options))
     judge = chosen.spec.name
     measures = measures_of(folder, app.catalog, known.spec, metrics=metrics, judge=judge)  # a wrong one raises first
@@ -96,7 +97,7 @@ def command(
     say_spent(asking)
     with folder.writing():
         score_run(folder, known.cases, measures, judge=judge)
-    print_report(app, [load_report(folder, app.catalog)], [folder.path], as_json=as_json)
+    print_report(app, [load_report(folder, app.catalog)], [folder.path], as_json=as_json, data_dir=where)
 
 
 def judge_model(given: dict[str, Any], shown: Progress) -> Any:
@@ -150,4 +151,4 @@ def score_command(
     """  # fmt: skip
     folder, where = RunFolder.open(run), str(data_dir) if data_dir else ""
     score_folder(folder, app.catalog, metrics=metrics, judge=judge, options=split_options(options), data_dir=where)
-    print_report(app, [load_report(folder, app.catalog)], [folder.path], as_json=as_json)
+    print_report(app, [load_report(folder, app.catalog)], [folder.path], as_json=as_json, data_dir=where)
