@@ -144,6 +144,6 @@ def opened_runs(paths: Sequence[Path]) -> list[RunFolder]:
             else:
                 found.setdefault(place.resolve(), run)
     if not found:
-        hint = "name the folder of a run" if any(path.is_file() for path in paths) else "ke runs lists runs"
+        hint = "name the folder of a run" if all(path.is_file() for path in paths) else "ke runs lists runs"
         raise BadRun(f"there is no run in {', '.join(map(str, paths))}", hint=hint)
     return [*found.values()]

@@ -1,10 +1,10 @@
-"""The notes of a report: lost answers, warnings about judges, and usage of servers."""
+"""The notes of a report: lost answers, warnings about judges, forms of the edited fact, and usage of servers."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
 
@@ -39,6 +39,18 @@ def judge_warnings(runs: Sequence[Reported]) -> list[str]:
     return differ + [
         words + (f" ({', '.join(whose)})" if len(whose) < len(runs) else "") for words, whose in found.items()
     ]
+
+
+def form_notes(runs: Sequence[Reported]) -> Iterator[str]:
+    """Yield a line for each dataset on which some editors are asked for the edited fact as a cloze, others not."""
+    forms: dict[str, dict[str, list[str]]] = {}
+    for label, run in zip(run_labels(runs), runs, strict=True):
+        if not without_model(run.spec):
+            forms.setdefault(run.spec.dataset.component.name, {}).setdefault(run.spec.edited_form, []).append(label)
+    for dataset, found in forms.items():
+        if len(found) > 1:
+            each = " and ".join(f"as a {form} ({', '.join(labels)})" for form, labels in found.items())
+            yield f"note: edited facts of {dataset} are asked {each}; for one form, evaluate with --edited-form"
 
 
 @frozen(kw_only=True)

@@ -13,7 +13,7 @@ from attrs import frozen
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 
-from ke_core.results.footer import judge_warnings, losses, unfinished
+from ke_core.results.footer import form_notes, judge_warnings, losses, unfinished
 from ke_core.results.formatting import NO_VALUE, count_noun, format_interval, format_score, literal
 from ke_core.results.grid import Grid, Line, edited_rows, prompt_name, score_grids
 from ke_core.results.reported import MetricColumn, Reported, columns_by_table, metric_columns, run_labels, without_model
@@ -163,7 +163,9 @@ def _share(score: MetricScore, *, counts: bool) -> str:
 
 
 def warnings(runs: Sequence[Reported]) -> Iterator[str]:
-    """Yield a line for each kind: unfinished runs, lost answers, values without a sure verdict, unchecked judges."""
+    """Yield a line for each kind: unfinished runs, lost answers, values without a sure verdict, unchecked judges, and
+    different forms of the edited fact.
+    """
     found: dict[tuple[str, str], list[tuple[str, Counter[str]]]] = {}
     for label, run in zip(run_labels(runs), runs, strict=True):
         if words := unfinished(run):
@@ -183,3 +185,4 @@ def warnings(runs: Sequence[Reported]) -> Iterator[str]:
         often = "" if len(every) == 1 else "most often: "
         yield f"warning: {count_noun(every.total(), one, many)} ({of}): {often}{reason}"
     yield from (f"warning: {words}" for words in judge_warnings(runs))
+    yield from form_notes(runs)

@@ -40,6 +40,7 @@ def command(app: App, kind: str, name: str, style: str | None, license: str) -> 
         raise click.UsageError(f"--kind is for editors, not for {kind} plugins")
     plan = TemplateOptions(kind=kind, name=name, style=style or STYLES[0], license=license)
     folder = write(plan, Path.cwd(), app.catalog)
-    lines = [f"{folder.name}/", *(f"  {path}" for path, _text in contents(plan)), "", "next:"]
+    what = f"{plan.style} editor" if kind == "editor" else kind
+    lines = [f"{what} {name} in {folder.name}/", *sorted(f"  {path}" for path, _text in contents(plan)), "", "next:"]
     lines += [f"  cd {folder.name}", "  pip install -e '.[test]'", "  pytest", f"  ke plugins check {name}"]
     out().print(literal("\n".join(lines)), soft_wrap=True)
