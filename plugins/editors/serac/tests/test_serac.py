@@ -81,7 +81,7 @@ def test_scores_are_the_mixture_of_both_models(kit: Any, tmp_path: Path) -> None
         query = encoder.embed([ask.texts[0]])[0]
         apart = [float(((encoder.embed([edit.prompt])[0] - query) ** 2).sum()) for edit in FOUR_MOVES]
         s = math.exp(-0.7 * min(apart))
-        nearest = FOUR_MOVES[apart.index(min(apart))]
+        nearest = [edit for edit, one in zip(FOUR_MOVES, apart, strict=True) if one < min(apart) + 1e-6][-1]
         (one,) = scored(base, [ask])
         (other,) = scored(edited.trained.small.model, [ask], f"{nearest.statement}.\n")
         pairs = zip(one.logprobs, other.logprobs, strict=True)
@@ -114,12 +114,24 @@ def test_order_of_edits_does_not_matter(kit: Any, tmp_path: Path) -> None:
     assert one.answer(untied) == other.answer(untied)
 
 
-def test_first_of_two_edits_of_one_prompt_wins(kit: Any, tmp_path: Path) -> None:
+def test_last_of_two_edits_of_one_prompt_wins(kit: Any, tmp_path: Path) -> None:
     later = city_edit(TOWER, PARIS, BERLIN)
-    edited = model_of(kit, tmp_path, [MOVE_TOWER, later])
-    assert edited.answer(ASKS[:1])[0].steps[0].retrieved == (MOVE_TOWER.id,)
-    edited.change(remove=[MOVE_TOWER.id])
-    assert edited.answer(ASKS[:1])[0].steps[0].retrieved == (later.id,)
+    together = model_of(kit, tmp_path, [MOVE_TOWER, later])
+    sequential = model_of(kit, tmp_path, [MOVE_TOWER])
+    sequential.change(add=[later])
+    for edited in (together, sequential):
+        assert edited.answer(ASKS[:1])[0].steps[0].retrieved == (later.id,)
+    sequential.change(remove=[later.id])
+    assert sequential.answer(ASKS[:1])[0].steps[0].retrieved == (MOVE_TOWER.id,)
+
+
+def test_equal_scores_are_sorted_from_the_newest_edit_on() -> None:
+    memory = WeightedScopeMemory(WordEncoder(), np.ones(256, dtype=np.float32))
+    memory.add([("far", "Bees find flowers"), ("old", "Prado is in"), ("gone", "Prado is in"), ("new", "Prado is in")])
+    memory.remove(["gone"])
+    first, second = memory.search(["Prado is in"] * 2, k=3, hidden=[frozenset(), frozenset({"new"})])
+    assert [hit.id for hit in first] == ["new", "old", "far"]
+    assert [hit.id for hit in second] == ["old", "far"]
 
 
 def test_target_is_not_part_of_the_key() -> None:
