@@ -170,6 +170,12 @@ def test_edits_of_a_batch_share_a_block(tmp_path: Path) -> None:
         assert {one["block"] for one in edited.details["edits"].values()} == {0}
 
 
+@pytest.mark.parametrize(("dtype", "rounding"), [("float32", 8 * 2**-23), ("bfloat16", 8 * 2**-7)])
+def test_rounding_of_distances_is_that_of_the_model(dtype: str, rounding: float, tmp_path: Path) -> None:
+    model = tiny_model(dtype=dtype)
+    assert Melo(CONFIG).resolve(make_session(model, root=tmp_path)).rules.rounding == rounding
+
+
 def test_contradicting_edits_of_different_blocks_are_refused(tmp_path: Path) -> None:
     with opened(tiny_model(), tmp_path, [MOVE_GATE], evolve(CONFIG, batch=1)) as edited:
         with pytest.raises(UnsupportedEdit, match="contradicts"):

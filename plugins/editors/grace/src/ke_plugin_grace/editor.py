@@ -156,6 +156,7 @@ class Grace(StatefulEditor):
             eps=values["eps"].value,
             moving=self.config.expand == "moving-average",
             published=self.config.profile == "paper",
+            rounding=modules.rounding,
         )
         return GraceSettings(
             values=values,
