@@ -149,7 +149,7 @@ def test_expanded_radius_leaves_room_for_rounding(m: float) -> None:
 
 
 def test_every_edit_of_an_entry_is_found_in_a_batch_in_bfloat16(tmp_path: Path) -> None:
-    """After 20 blocks, the key of a prompt in a padded batch differs by several percent from that of the prompt alone."""
+    """After 20 blocks, the key of a prompt in a padded batch differs by several percent from its key alone."""
     config = tiny_config("llama")
     config.num_hidden_layers = 21
     module = AutoModelForCausalLM.from_config(config)
@@ -325,6 +325,22 @@ def test_values_of_other_entries_do_not_change(tmp_path: Path) -> None:
     assert before is not None
     assert after is not None
     assert torch.equal(before.values, after.values[:1])
+
+
+def test_codebook_is_loaded_onto_the_device_of_its_layer(tmp_path: Path) -> None:
+    """In a model on several devices, the embedding may be on another one: here, the layer is on ``meta``."""
+    model, path = tiny_model("llama"), tmp_path / "state"
+    layer = model.module.get_submodule(NAMES["llama"])
+    with Grace(CONFIG).edit(make_session(model, root=tmp_path), [MOVE_TOWER]) as edited:
+        assert isinstance(edited, GraceModel)
+        edited.save(path)
+        weight = layer.weight
+        layer.weight = torch.nn.Parameter(weight.to("meta"))
+        edited.restore(path)
+        layer.weight = weight
+        assert edited.codebook is not None
+        assert {tensor.device.type for tensor in edited.codebook.state.values()} == {"meta"}
+        edited.restore(path)
 
 
 def test_file_of_another_layer_is_rejected(tmp_path: Path) -> None:

@@ -236,6 +236,24 @@ def test_two_edited_models_do_not_interfere(tmp_path: Path) -> None:
             assert one.generate(asked)[0].text == text
 
 
+def test_blocks_are_loaded_onto_the_devices_of_their_layers(tmp_path: Path) -> None:
+    """In a model on several devices, each layer may be on another one: here, the second layer is on ``meta``."""
+    model, path = tiny_model("llama"), tmp_path / "state"
+    one, other = NAMES["llama"][1:]
+    layer = model.module.get_submodule(other)
+    with opened(model, tmp_path, [MOVE_TOWER, MOVE_GATE], evolve(CONFIG, batch=1)) as edited:
+        edited.save(path)
+        weight = layer.weight
+        layer.weight = torch.nn.Parameter(weight.to("meta"))
+        edited.restore(path)
+        layer.weight = weight
+        for batch in edited.learned:
+            devices = {name: {factor.device.type for factor in pair} for name, pair in batch.factors.items()}
+            assert devices == {one: {"cpu"}, other: {"meta"}}
+            assert batch.queries.device.type == "cpu"
+        edited.restore(path)
+
+
 def test_file_of_another_rank_is_rejected(tmp_path: Path) -> None:
     model, path = tiny_model(), tmp_path / "state"
     with opened(model, tmp_path, [MOVE_TOWER]) as edited:

@@ -118,7 +118,7 @@ class ModuleMap:
 
     @property
     def rounding(self) -> float:
-        """Relative to a state, how much its distance to another one may differ between batches, in the model's dtype."""
+        """How much the distance of a state to another one may differ between batches, relative to the state."""
         return BATCHES * torch.finfo(self._embedding.dtype).eps
 
     @property
