@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import torch
 from attrs import evolve
 from torch import Tensor
+from transformers import AutoModelForCausalLM
 
 from ke_core.plugin import BadData, Edit, EditFailed, UnsupportedChange
 from ke_plugin_grace import GraceConfig
@@ -18,10 +20,11 @@ from ke_plugin_grace.codebook import Codebook, PlacementRules, place
 from ke_plugin_grace.editor import Grace, GraceModel, tokens_of
 from ke_plugin_grace.layer import FUNCTIONS, key_and_output, matched
 from ke_plugin_grace.training import cold_value
-from ke_plugin_hf.testing import Family, tiny_model
+from ke_plugin_hf.model import HFModel
+from ke_plugin_hf.testing import Family, randomize, tiny_config, tiny_model, tiny_tokenizer
 from ke_testing.examples import MADRID, MOVE_GATE, MOVE_TOWER, ROME, TOWER, city_edit
 from ke_testing.fakes import make_session
-from ke_weights.plugin import LayerCall, prompt_lengths, rewrite
+from ke_weights.plugin import LayerCall, padded, prompt_lengths, rewrite
 from ke_weights.testing.inside import answer_loss, open_shift
 from ke_weights.testing.stateful import expect_room_for_chat_format, expect_saved_seed
 
@@ -129,6 +132,47 @@ def test_same_target_expands_the_entry(m: float, *, published: bool) -> None:
     assert placed.codebook.radii.tolist() == pytest.approx([radius])
     moved = place(entry(0, 0), entry(0, m), (7,), evolve(rules, moving=True)).codebook
     assert moved.keys.tolist()[0] == pytest.approx([0, 0 if m < 1 else m / 2])
+
+
+@pytest.mark.parametrize("m", [0.99, 1.2])
+def test_expanded_radius_leaves_room_for_rounding(m: float) -> None:
+    """The query has the norm 5 + m. Far below 1% of the distance, the rounding changes nothing."""
+    book = entry(0, 5.0)
+    radii = {
+        rounding: place(book, entry(0, 5 + m), (7,), evolve(RULES, rounding=rounding)).codebook.radii.tolist()
+        for rounding in (0.0, 8 * 2**-23, 8 * 2**-7)
+    }
+    assert radii[0.0] == radii[8 * 2**-23] == pytest.approx([1.0 if m < 1 else 1.01 * m])
+    assert radii[8 * 2**-7] == pytest.approx([m + (5 + m) / 16])
+    paper = evolve(RULES, published=True, rounding=8 * 2**-7)
+    assert place(book, entry(0, 5 + m), (7,), paper).codebook.radii.tolist() == pytest.approx([max(1.0, m)])
+
+
+def test_every_edit_of_an_entry_is_found_in_a_batch_in_bfloat16(tmp_path: Path) -> None:
+    """After 20 blocks, the key of a prompt in a padded batch differs by several percent from its key alone."""
+    config = tiny_config("llama")
+    config.num_hidden_layers = 21
+    module = AutoModelForCausalLM.from_config(config)
+    randomize(module, 0)
+    model = HFModel.from_parts(module.to(torch.bfloat16), tiny_tokenizer(bos=True), id="deep")
+    name = "model.layers.20.mlp.down_proj"
+    places = ("Eiffel Tower", "Brandenburg Gate", "Colosseum", "Prado", "Big Ben", "Kremlin", "Louvre", "Hermitage")
+    prompts = [model.encode(f"{place} is located in") for place in places]
+    keys = [key_and_output(module, name, prompt, model.device)[0] for prompt in prompts]
+    seen: list[Tensor] = []
+    handle = module.get_submodule(name).register_forward_pre_hook(lambda _m, args: seen.append(args[0][:, -1]))
+    ids, mask = (torch.flip(one, [1]) for one in padded([prompt[::-1] for prompt in prompts], model.device))
+    module(input_ids=ids, attention_mask=mask)
+    handle.remove()
+    found = Grace(evolve(CONFIG, layer=20, eps=100.0)).resolve(make_session(model, root=tmp_path)).rules
+    missed = {0.0: 0, found.rounding: 0}
+    for rounding in missed:
+        for one, (at, other) in itertools.product(keys, enumerate(keys)):
+            fresh = (Codebook.entry(key, torch.zeros(1), 0.1, (7,)) for key in (one, other))
+            book = place(*fresh, (7,), evolve(found, rounding=rounding)).codebook
+            missed[rounding] += one is not other and int(matched(seen[0][at : at + 1], book.state)) != 0
+    assert missed[0.0] > 0
+    assert missed[found.rounding] == 0
 
 
 def test_other_target_splits_the_regions() -> None:
@@ -281,6 +325,22 @@ def test_values_of_other_entries_do_not_change(tmp_path: Path) -> None:
     assert before is not None
     assert after is not None
     assert torch.equal(before.values, after.values[:1])
+
+
+def test_codebook_is_loaded_onto_the_device_of_its_layer(tmp_path: Path) -> None:
+    """In a model on several devices, the embedding may be on another one: here, the layer is on ``meta``."""
+    model, path = tiny_model("llama"), tmp_path / "state"
+    layer = model.module.get_submodule(NAMES["llama"])
+    with Grace(CONFIG).edit(make_session(model, root=tmp_path), [MOVE_TOWER]) as edited:
+        assert isinstance(edited, GraceModel)
+        edited.save(path)
+        weight = layer.weight
+        layer.weight = torch.nn.Parameter(weight.to("meta"))
+        edited.restore(path)
+        layer.weight = weight
+        assert edited.codebook is not None
+        assert {tensor.device.type for tensor in edited.codebook.state.values()} == {"meta"}
+        edited.restore(path)
 
 
 def test_file_of_another_layer_is_rejected(tmp_path: Path) -> None:

@@ -121,6 +121,20 @@ def test_the_radius_reaches_the_farthest_point() -> None:
     assert ours == pytest.approx(1.01 * paper)
 
 
+def test_the_radius_leaves_room_for_rounding() -> None:
+    """The farther point has the norm 9 and the distance 2. Far below 1% of it, the rounding changes nothing."""
+    added = [(row(0, 5), (7,)), (row(0, 9), (7,))]
+    none, single, half = (8 * eps for eps in (0.0, 2**-23, 2**-7))
+    radii = [
+        placed(evolve(one, rounding=rounding), *added).database.clusters[0].radius
+        for one in (ClusterRules(radius=2.05), ClusterRules(radius=3.0))
+        for rounding in (none, single, half)
+    ]
+    assert radii == pytest.approx([2.05, 2.05, 2 + 9 / 16, 3.0, 3.0, 3.0])
+    (cluster,) = placed(evolve(PAPER, radius=2.05, rounding=half), *added).database.clusters
+    assert cluster.radius == 2.05
+
+
 def test_another_target_splits_the_regions() -> None:
     added = ((row(0, 0), (7,)), (row(0, 1.5), (9,)))
     ours, paper = ([one.radius for one in placed(rules, *added).database.clusters] for rules in (RULES, PAPER))

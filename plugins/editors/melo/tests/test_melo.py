@@ -170,6 +170,12 @@ def test_edits_of_a_batch_share_a_block(tmp_path: Path) -> None:
         assert {one["block"] for one in edited.details["edits"].values()} == {0}
 
 
+@pytest.mark.parametrize(("dtype", "rounding"), [("float32", 8 * 2**-23), ("bfloat16", 8 * 2**-7)])
+def test_rounding_of_distances_is_that_of_the_model(dtype: str, rounding: float, tmp_path: Path) -> None:
+    model = tiny_model(dtype=dtype)
+    assert Melo(CONFIG).resolve(make_session(model, root=tmp_path)).rules.rounding == rounding
+
+
 def test_contradicting_edits_of_different_blocks_are_refused(tmp_path: Path) -> None:
     with opened(tiny_model(), tmp_path, [MOVE_GATE], evolve(CONFIG, batch=1)) as edited:
         with pytest.raises(UnsupportedEdit, match="contradicts"):
@@ -228,6 +234,24 @@ def test_two_edited_models_do_not_interfere(tmp_path: Path) -> None:
         with opened(two, tmp_path, [MOVE_GATE]):
             assert two.generate(asked)[0].text == base
             assert one.generate(asked)[0].text == text
+
+
+def test_blocks_are_loaded_onto_the_devices_of_their_layers(tmp_path: Path) -> None:
+    """In a model on several devices, each layer may be on another one: here, the second layer is on ``meta``."""
+    model, path = tiny_model("llama"), tmp_path / "state"
+    one, other = NAMES["llama"][1:]
+    layer = model.module.get_submodule(other)
+    with opened(model, tmp_path, [MOVE_TOWER, MOVE_GATE], evolve(CONFIG, batch=1)) as edited:
+        edited.save(path)
+        weight = layer.weight
+        layer.weight = torch.nn.Parameter(weight.to("meta"))
+        edited.restore(path)
+        layer.weight = weight
+        for batch in edited.learned:
+            devices = {name: {factor.device.type for factor in pair} for name, pair in batch.factors.items()}
+            assert devices == {one: {"cpu"}, other: {"meta"}}
+            assert batch.queries.device.type == "cpu"
+        edited.restore(path)
 
 
 def test_file_of_another_rank_is_rejected(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import BadConfig, Entity, Generate, Likelihood, Parse, Score, Scored
-from ke_plugin_hf.testing import tiny_model
-from ke_plugin_serac.editor import Serac, SeracModel, mixed, with_edit
+from ke_core.plugin import BadConfig, Entity, Failure, Generate, Hit, KEWarning, Likelihood, Parse, Score, Scored
+from ke_plugin_hf.testing import saved, tiny_model
+from ke_plugin_serac.editor import Route, Serac, SeracModel, mixed, with_edit
 from ke_plugin_serac.scope import WeightedScopeMemory, scope_key, scopes
 from ke_plugin_serac.trained import load_trained
 from ke_testing.examples import (
@@ -37,6 +37,7 @@ LIKELIHOODS = tuple(
     for place, text in enumerate(("Eiffel Tower is located in", "In which city is Prado?", "Bees find flowers"))
 )
 ASKS = (*QUESTIONS, *LIKELIHOODS)
+SCORES = Scored(logprobs=(-1.0, -2.0), tokens=(2, 3), matches=(0, 0))
 
 
 def model_of(kit: Any, root: Path, edits: Sequence[Any], *, weight: float = 1.0, base: Any = None) -> SeracModel:
@@ -81,12 +82,43 @@ def test_scores_are_the_mixture_of_both_models(kit: Any, tmp_path: Path) -> None
         query = encoder.embed([ask.texts[0]])[0]
         apart = [float(((encoder.embed([edit.prompt])[0] - query) ** 2).sum()) for edit in FOUR_MOVES]
         s = math.exp(-0.7 * min(apart))
-        nearest = FOUR_MOVES[apart.index(min(apart))]
+        nearest = [edit for edit, one in zip(FOUR_MOVES, apart, strict=True) if one < min(apart) + 1e-6][-1]
         (one,) = scored(base, [ask])
         (other,) = scored(edited.trained.small.model, [ask], f"{nearest.statement}.\n")
         pairs = zip(one.logprobs, other.logprobs, strict=True)
         mixture = [math.log((1 - s) * math.exp(a) + s * math.exp(b)) for a, b in pairs]
         assert reply.logprobs == pytest.approx(mixture, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("base", "s", "error", "chosen"),
+    [
+        (SCORES, 0.5, "ContextOverflow", "base"),
+        (SCORES, 0.51, "ContextOverflow", "small"),
+        (SCORES, 0.1, "ServerDown", "small"),  # another attempt gives the mixture
+        (Failure(error="ContentRefused", message="no"), 0.1, "ContextOverflow", "base"),
+    ],
+)
+def test_failed_counterfactual_model_does_not_replace_scores_out_of_scope(
+    base: Any, s: float, error: str, chosen: str
+) -> None:
+    small = Failure(error=error, message="failed")
+    route = Route.of(LIKELIHOODS[0], (Hit(id="e", text="e", score=s),))
+    assert route.reply(base, small) == {"base": base, "small": small}[chosen]
+
+
+def test_scores_of_a_text_too_long_for_the_counterfactual_model(kit: Any, tmp_path: Path) -> None:
+    short, base = tiny_model(seed=1), tiny_model()
+    short.tokenizer.model_max_length = short.module.config.max_position_embeddings = 64
+    kit.config = evolve(kit.config, counterfactual=str(saved(short, tmp_path / "short")))
+    edited, inside = (model_of(kit, tmp_path, [MOVE_TOWER], weight=weight, base=base) for weight in (1.0, 0.0))
+    long = evolve(LIKELIHOODS[2], prompt="Bees find flowers. " * 10, texts=("Bees find flowers. " * 10,))
+    assert edited.trained.small.model.context == 64 < len(base.encode(long.prompt)) < base.context
+    with pytest.warns(KEWarning, match="1 score is of the base model only .* failed with ContextOverflow"):
+        assert edited.answer([long]) == scored(base, [long])
+    (failed,) = inside.answer([long])
+    assert isinstance(failed, Failure)
+    assert failed.error == "ContextOverflow"
 
 
 @pytest.mark.parametrize(("s", "chosen"), [(0.5, "base"), (0.51, "small")])
@@ -114,12 +146,24 @@ def test_order_of_edits_does_not_matter(kit: Any, tmp_path: Path) -> None:
     assert one.answer(untied) == other.answer(untied)
 
 
-def test_first_of_two_edits_of_one_prompt_wins(kit: Any, tmp_path: Path) -> None:
+def test_last_of_two_edits_of_one_prompt_wins(kit: Any, tmp_path: Path) -> None:
     later = city_edit(TOWER, PARIS, BERLIN)
-    edited = model_of(kit, tmp_path, [MOVE_TOWER, later])
-    assert edited.answer(ASKS[:1])[0].steps[0].retrieved == (MOVE_TOWER.id,)
-    edited.change(remove=[MOVE_TOWER.id])
-    assert edited.answer(ASKS[:1])[0].steps[0].retrieved == (later.id,)
+    together = model_of(kit, tmp_path, [MOVE_TOWER, later])
+    sequential = model_of(kit, tmp_path, [MOVE_TOWER])
+    sequential.change(add=[later])
+    for edited in (together, sequential):
+        assert edited.answer(ASKS[:1])[0].steps[0].retrieved == (later.id,)
+    sequential.change(remove=[later.id])
+    assert sequential.answer(ASKS[:1])[0].steps[0].retrieved == (MOVE_TOWER.id,)
+
+
+def test_equal_scores_are_sorted_from_the_newest_edit_on() -> None:
+    memory = WeightedScopeMemory(WordEncoder(), np.ones(256, dtype=np.float32))
+    memory.add([("far", "Bees find flowers"), ("old", "Prado is in"), ("gone", "Prado is in"), ("new", "Prado is in")])
+    memory.remove(["gone"])
+    first, second = memory.search(["Prado is in"] * 2, k=3, hidden=[frozenset(), frozenset({"new"})])
+    assert [hit.id for hit in first] == ["new", "old", "far"]
+    assert [hit.id for hit in second] == ["old", "far"]
 
 
 def test_target_is_not_part_of_the_key() -> None:

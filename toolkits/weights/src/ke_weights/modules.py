@@ -24,6 +24,7 @@ from ke_weights.hooks import frozen_module
 from ke_weights.probe import ForwardProbe, sizes
 
 TOLERANCE = 1e-4  # of what a block adds, in float32
+BATCHES = 8  # roundings of the storage dtype between a distance in two batches (measured in bfloat16: at most 6)
 ROUNDING = 4  # maximum error of a residual sum, in roundings of the storage dtype
 NORMED_ALIKE = 0.01  # of an output's norm: without centering, adding 1 changes it by about its norm
 ATTENTION = re.compile(r"attn|attention", re.IGNORECASE)
@@ -114,6 +115,11 @@ class ModuleMap:
     def dtype(self) -> torch.dtype:
         """Dtype of computations outside the model: float32 for a model in half precision, else its own."""
         return torch.promote_types(self._embedding.dtype, torch.float32)
+
+    @property
+    def rounding(self) -> float:
+        """How much the distance of a state to another one may differ between batches, relative to the state."""
+        return BATCHES * torch.finfo(self._embedding.dtype).eps
 
     @property
     def _embedding(self) -> Tensor:

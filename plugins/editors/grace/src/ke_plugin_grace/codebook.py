@@ -25,7 +25,7 @@ from ke_plugin_grace.layer import distances
 BORDER = 1e-5
 """Distance between two split regions, as published."""
 MARGIN = 1.01
-"""Factor on the radius of an expanded entry: in another batch, the distance of the same prompt rounds differently."""
+"""Factor on the radius of an expanded entry, at least: in another batch, the same distance rounds differently."""
 SAME_KEY = 1e-3
 """Distance relative to the key below which two queries are the same prompt."""
 NO_TOKEN = -1
@@ -118,11 +118,15 @@ def _trimmed(state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
 
 @frozen(kw_only=True)
 class PlacementRules:
-    """``eps``: radius of a new entry. ``moving``: expanding also moves the key. ``published``: radii as published."""
+    """``eps``: radius of a new entry. ``moving``: expanding also moves the key. ``published``: radii as published.
+
+    ``rounding``: how much a distance may differ in another batch, relative to the query.
+    """
 
     eps: float
     moving: bool
     published: bool
+    rounding: float = 0.0
 
 
 @frozen(kw_only=True, eq=False)
@@ -170,11 +174,12 @@ def place(book: Codebook | None, fresh: Codebook, target: Sequence[int], rules: 
 
 
 def _expanded(book: Codebook, near: int, query: Tensor, m: float, rules: PlacementRules) -> Codebook:
-    """Let the entry cover the query, if it does not already."""
-    if m <= float(book.radii[near]):
+    """Let the entry cover the query in every batch, if it does not already."""
+    reach = m if rules.published else m + rules.rounding * float(query.norm())
+    if reach <= float(book.radii[near]):
         return book
     if rules.moving:
         keys = book.keys.clone()
         keys[near] = (keys[near] + query) / 2
         book = evolve(book, keys=keys)
-    return book.with_radius(near, m if rules.published else m * MARGIN)
+    return book.with_radius(near, m if rules.published else max(m * MARGIN, reach))

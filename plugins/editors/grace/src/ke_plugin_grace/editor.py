@@ -97,7 +97,7 @@ class GraceModel(PassthroughModel):
     def restore(self, path: Path) -> None:
         """Continue from a file of ``save``, with its seed. Raises BadData if it does not fit."""
         module = self.session.model.module.get_submodule(self.made.layer)
-        book, self.learned, seed = load_history(path, self.session.model.device, sizes(module))
+        book, self.learned, seed = load_history(path, module.get_parameter("weight").device, sizes(module))
         self.session = evolve(self.session, seed=seed)
         self.adaptor.replace_state({} if book is None else book.state)
 
@@ -156,6 +156,7 @@ class Grace(StatefulEditor):
             eps=values["eps"].value,
             moving=self.config.expand == "moving-average",
             published=self.config.profile == "paper",
+            rounding=modules.rounding,
         )
         return GraceSettings(
             values=values,

@@ -27,7 +27,7 @@ from ke_plugin_melo.layers import NO_BLOCK, distances
 BORDER = 1e-5
 """Subtracted from the half of a distance, as published, so that two split clusters do not share a point."""
 MARGIN = 1.01
-"""Factor on the radius of a grown cluster: in another batch, the query of the same prompt rounds differently."""
+"""Factor on the radius of a grown cluster, at least: in another batch, the same distance rounds differently."""
 SAME_QUERY = 1e-3
 """Distance relative to the query below which two queries belong to the same prompt."""
 
@@ -47,10 +47,14 @@ class QueryCluster:
 
 @frozen(kw_only=True)
 class ClusterRules:
-    """``radius``: of a new cluster. ``published``: radii as released."""
+    """``radius``: of a new cluster. ``published``: radii as released.
+
+    ``rounding``: how much a distance may differ in another batch, relative to the query.
+    """
 
     radius: float
     published: bool = False
+    rounding: float = 0.0
 
 
 @frozen(kw_only=True, eq=False)
@@ -114,8 +118,11 @@ def joined(cluster: QueryCluster, query: Tensor, block: int, rules: ClusterRules
     """Return the cluster with one more point."""
     points = torch.cat([cluster.points, query[None]])
     center = points.double().mean(0).float()
-    farthest = float(distances(points, center[None]).max())
-    radius = max(rules.radius, farthest if rules.published else farthest * MARGIN)
+    apart = distances(points, center[None])[:, 0]
+    farthest = float(apart.max())
+    if not rules.published:
+        farthest = max(farthest * MARGIN, float((apart + rules.rounding * points.norm(dim=1)).max()))
+    radius = max(rules.radius, farthest)
     return evolve(cluster, center=center, radius=radius, points=points, blocks=(*cluster.blocks, block))
 
 

@@ -47,7 +47,9 @@ class Melo(StatefulEditor):
         return MeloSettings(
             values=values,
             router=names[layer],
-            rules=ClusterRules(radius=values["radius"].value, published=self.config.profile == "paper"),
+            rules=ClusterRules(
+                radius=values["radius"].value, published=self.config.profile == "paper", rounding=modules.rounding
+            ),
             batch=self.config.batch,
             blocks=self.config.blocks,
             training=BlockTraining(

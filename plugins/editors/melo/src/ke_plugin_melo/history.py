@@ -50,7 +50,7 @@ def load_batches(path: Path, how: BlockTraining, width: int) -> tuple[tuple[Lear
 
     Raises BadData if it is damaged, or was made for other layers or another rank.
     """
-    tensors, about = load_state(path, how.modules.device)
+    tensors, about = load_state(path)
     edits, labels, seed = (loads(about[name]) for name in ("edits", "labels", "seed"))
     if not edits:
         return (), seed
@@ -59,13 +59,14 @@ def load_batches(path: Path, how: BlockTraining, width: int) -> tuple[tuple[Lear
     }
     if {name: tuple(one.shape[1:]) for name, one in tensors.items()} != wanted:
         raise BadData(f"{path} has LoRA blocks for other layers, or of other sizes", hint=AS_SAVED)
-    queries = torch.split(tensors["queries"].cpu(), [len(batch) for batch in edits])
+    queries = torch.split(tensors["queries"], [len(batch) for batch in edits])
+    blocks = {name: tuple(tensors[f"{part} {name}"].to(how.device(name)) for part in "AB") for name in how.names}
     learned = tuple(
         LearnedBatch(
             edits=tuple(from_json(edit, Edit, of=str(path)) for edit in batch),
             queries=queries[at],
             labels=tuple(tuple(label) for label in labels[at]),
-            factors={name: (tensors[f"A {name}"][at], tensors[f"B {name}"][at]) for name in how.names},
+            factors={name: (downs[at], ups[at]) for name, (downs, ups) in blocks.items()},
         )
         for at, batch in enumerate(edits)
     )

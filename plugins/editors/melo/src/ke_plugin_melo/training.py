@@ -54,6 +54,10 @@ class BlockTraining:
         """The factor s^2 of a block's product: both factors are scaled by s = sqrt(total rank / rank)."""
         return torch.tensor(self.total_rank / self.rank, dtype=self.modules.dtype)
 
+    def device(self, name: str) -> torch.device:
+        """Return the device of the layer ``name``: a model may be on several devices."""
+        return self.modules.module.get_submodule(name).get_parameter("weight").device
+
     def sizes(self, name: str) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return the shapes of A and B in the layer ``name``."""
         module = self.modules.module.get_submodule(name)
@@ -77,7 +81,7 @@ def first_factors(how: BlockTraining, seed: int, block: int) -> dict[str, Factor
         generator = torch.Generator().manual_seed(derived_seed(seed=seed, block=block, layer=name))
         down, up = how.sizes(name)
         noise = torch.rand(*down, generator=generator, dtype=torch.float32) * 2 - 1
-        device = how.modules.module.get_submodule(name).get_parameter("weight").device
+        device = how.device(name)
         first = (noise / how.total_rank**0.5).to(device, how.modules.dtype)
         found[name] = (first, torch.zeros(*up, dtype=first.dtype, device=device))
     return found

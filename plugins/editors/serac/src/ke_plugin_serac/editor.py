@@ -4,7 +4,7 @@
 
     z*, s    = arg max and max of s(z, x) over the edits z          the scope classifier
     generate : s > 1/2: counterfactual model on [z*, x], else the base model on x
-    score    : p(y) = (1 - s) p_base(y | x) + s p_small(y | z*, x)
+    score    : p(y) = (1 - s) p_base(y | x) + s p_small(y | z*, x)      if the small model fails and s <= 1/2: p_base
 
 x is the benchmark's own prompt; the counterfactual model gets it without worked examples (``with_edit``). Without an
 edit, every answer is exactly that of the base model.
@@ -12,7 +12,9 @@ edit, every answer is exactly that of the base model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from ke_core.plugin import (
     Engine,
     Failure,
     Hit,
+    KEWarning,
     Likelihood,
     Question,
     Reply,
@@ -85,10 +88,20 @@ class Route:
         s = hits[0].score if hits else 0.0
         return cls(request=request, hits=hits, weight=s if isinstance(request, Likelihood) else float(s > HALF))
 
+    def base_only(self, base: Reply | None, small: Reply | None) -> bool:
+        """Return whether the base model's scores count without the failed counterfactual model: out of scope.
+
+        False for a failure that another attempt may fix.
+        """
+        failed = isinstance(small, Failure) and not small.passing
+        return failed and isinstance(base, Scored) and self.weight <= HALF
+
     def reply(self, base: Reply | None, small: Reply | None) -> Reply:
         """Join the replies of both models, of which one may be missing, and record an edit in scope."""
         if isinstance(base, Scored) and isinstance(small, Scored):
             return mixed(self.weight, base, small)
+        if base is not None and self.base_only(base, small):
+            return base
         both = [reply for reply in (base, small) if reply is not None]
         chosen = next((reply for reply in both if isinstance(reply, Failure)), both[0])
         step = lookup_step(wording(self.request), self.hits if self.weight > HALF else (), kind="retrieved")
@@ -128,7 +141,9 @@ class SeracModel:
             self.trained.small.engine,
             [with_edit(route.request, self.statements[route.hits[0].id]) for route in routes if route.weight > 0],
         )
-        return [route.reply(base.get(route.request.id), small.get(route.request.id)) for route in routes]
+        both = [(route, base.get(route.request.id), small.get(route.request.id)) for route in routes]
+        _warn(other for route, own, other in both if route.base_only(own, other))
+        return [route.reply(own, other) for route, own, other in both]
 
 
 class Serac(MemoryEditor):
@@ -156,3 +171,14 @@ class Serac(MemoryEditor):
 def _replies(engine: Engine, requests: Sequence[EditorRequest]) -> dict[str, Reply]:
     """Return the reply of the engine's model to each prompt, by the id of the request."""
     return dict(zip([request.id for request in requests], engine.answer(put, requests), strict=True))
+
+
+def _warn(failed: Iterable[Reply | None]) -> None:
+    """Warn of scores that lack the part of the counterfactual model, once for each error."""
+    for error, count in Counter(reply.error for reply in failed if isinstance(reply, Failure)).items():
+        warnings.warn(
+            f"serac: {count} {'score is' if count == 1 else 'scores are'} of the base model only (s <= {HALF}): the "
+            f"counterfactual model failed with {error}",
+            KEWarning,
+            stacklevel=3,
+        )
