@@ -79,6 +79,7 @@ class Nas(UpdateWrapper):
                 evolve(one, z=z[:, at].to(device=one.z.device, dtype=one.z.dtype))
                 for at, one in enumerate(targets.targets)
             ),
+            abandoned=targets.abandoned | set(names),
         )
 
     def after(self, work: EditInProgress) -> Details:
