@@ -111,6 +111,35 @@ def test_a_failing_wrapper_leaves_the_model_and_the_trace_unchanged(tmp_path: Pa
     assert not trace.batches
 
 
+class Reading(Spread):
+    """Keeps the weight of layer 2 that ``after`` finds."""
+
+    def after(self, work: EditInProgress) -> None:
+        self.found = work.matrix(2).clone()
+
+
+class Correcting(UpdateWrapper):
+    """Adds 1 to every entry of the weight of layer 2, after a batch."""
+
+    def after(self, work: EditInProgress) -> Details:
+        weight = work.context.modules.layers[2]
+        work.weights.add(weight.weight_name, Dense(delta=torch.ones_like(weight.matrix)))
+        return {}
+
+
+def test_the_editor_reads_the_filtered_weights_before_a_correction(tmp_path: Path) -> None:
+    model, editor = tiny_model("llama", dtype="float64"), Reading()
+    wrappers: Mapping[str, UpdateWrapper] = {"correcting": Correcting(), "constant": Constant()}
+    trace = wrapped(editor, "reading", wrappers, multi_layer_settings).traced()
+    weight = model.module.model.layers[2].mlp.down_proj.weight
+    before = weight.detach().clone()
+    with editor.edit(make_session(model, root=tmp_path), EDITS):
+        (batch,) = trace.batches
+        filtered = before + torch.tensor(batch.layers[2].update)
+        torch.testing.assert_close(editor.found, filtered)
+        torch.testing.assert_close(weight.detach(), filtered + 1)
+
+
 def test_details_describe_the_written_weights(tmp_path: Path) -> None:
     model = tiny_model("llama")
     session = make_session(model, root=tmp_path)

@@ -40,7 +40,7 @@ class ReferenceNas(ReferenceMemit):
 
 
 class MeasuredNas(ReferenceNas):
-    """A is the mean of |v*| over five facts on the original model, without the largest one."""
+    """A is the mean of |v*| over five bare facts on the original model, without the largest one."""
 
     anchor, limit = 0.0, 2.0
 
@@ -48,8 +48,11 @@ class MeasuredNas(ReferenceNas):
         if not self.anchor:
             facts = builtin_facts()
             Random(0).shuffle(facts)
+            contexts, self.model.templates = self.model.templates, ("{}",)
             norms = sorted(float(self.parts(fact)[2].norm()) for fact in facts[:5])
             self.anchor = sum(norms[:4]) / 4
+            assert len(contexts) > 1
+            self.model.templates = contexts
         return super().target(edit)
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from attrs import evolve
 from torch import Tensor
 
-from ke_core.plugin import Edit
+from ke_core.plugin import Cloze, Edit
 from ke_plugin_hf.testing import Family, tiny_model
 from ke_plugin_nse.editor import _Passes, most_active
 from ke_testing.examples import FOUR_MOVES
@@ -209,3 +210,34 @@ def test_trace_holds_the_update_of_all_passes(tmp_path: Path) -> None:
             made = batch.layers[layer]
             assert made.keys.shape[1] == made.residuals.shape[1] == 4
             torch.testing.assert_close(torch.tensor(made.update), plain.change(layer, before[layer]))
+
+
+def abandoning_the_last(wanted: Tensor, value: Tensor, _anchor: float, _limit: float) -> tuple[Tensor, Tensor]:
+    """Abandon the last edit of the batch, and scale no other."""
+    gone = torch.arange(wanted.shape[1]) == wanted.shape[1] - 1
+    return torch.where(gone, value, wanted), gone
+
+
+def test_abandoned_edits_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their target is a state of the original weights. That of the edited ones is another one, and stays."""
+    first, other = FOUR_MOVES[:1], FOUR_MOVES[1:2]
+    abandoned = evolve(FOUR_MOVES[0], id="abandoned", cloze=Cloze(template="{} was built by", subject="Eiffel Tower"))
+    found: list[dict[str, Tensor]] = []
+    for batch in ([abandoned], other, [*other, abandoned]):
+        model, editor = tiny_model("llama", dtype="float64"), wrapped_editor("nse+nas", ALL | {"nas.anchor": "0"})
+        session, nas = make_session(model, root=tmp_path), editor.wrappers["nas"]
+        with editor.edit(session, first), monkeypatch.context() as patch:
+            before = weights_of(model)
+            if abandoned in batch:
+                nas.config = evolve(nas.config, anchor=1.0)
+                patch.setattr("ke_plugin_nas.wrapper.scale_to", abandoning_the_last)
+            with editor.edit(session, batch) as edited:
+                details: Any = edited.details
+                found.append(changes(model, before))
+            assert details["wrappers"]["nas"].get("abandoned", []) == [abandoned.id] * (abandoned in batch)
+            assert not details["above_upper"]
+    nothing, plain, both = found
+    assert not nothing
+    assert set(plain) == set(both) != set()
+    for name, change in plain.items():
+        torch.testing.assert_close(both[name], change, rtol=1e-9, atol=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from torch import Tensor
 from ke_plugin_hf.testing import Family, tiny_model
 from ke_plugin_prune import wrapper
 from ke_plugin_prune.wrapper import correction, spectral_norm
+from ke_testing.examples import FOUR_MOVES
 from ke_testing.fakes import make_session
 from ke_weights.plugin import dense
 from ke_weights.testing.reference_edits import ReferenceModel
 from ke_weights.testing.reference_memit import LAYERS, LIMITS, ReferenceMemit, distances
+from ke_weights.testing.weights import changes, weights_of
 from ke_weights.testing.wrapping import wrapped_editor
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -41,6 +44,37 @@ class ReferencePrune(ReferenceMemit):
 def test_edits_equal_the_reference(family: Family, dtype: str, tmp_path: Path) -> None:
     options = {"prune.bound": str(BOUND), "prune.base": str(BASE)}
     assert max(distances("memit+prune", ReferencePrune, family, dtype, tmp_path, options)) < LIMITS[family, dtype]
+
+
+HISTORIES = {
+    "alphaedit": {"nullspace_threshold": "0.5", "l2": "1", "clamp": "4"},
+    "nse": {"alpha": "0", "upper": "1e9", "p": "1", "passes": "1"},
+}
+"""Editors with a history of keys, and options for updates above ``bound`` of the test."""
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_sequence_with_a_key_history_equals_one_correction_at_the_end(name: str, tmp_path: Path) -> None:
+    """The history has the keys of the weights without the correction."""
+    bound, base = 0.3, 1000.0
+    plain, found = (
+        sequence(editor, HISTORIES[name] | options, tmp_path)
+        for editor, options in ((name, {}), (f"{name}+prune", {"prune.bound": str(bound), "prune.base": str(base)}))
+    )
+    for layer, total in plain.items():
+        expected = restrained(total, bound, base)
+        assert float((total - expected).norm() / total.norm()) > 0.1
+        assert float((found[layer] - expected).norm() / expected.norm()) < 1e-12
+
+
+def sequence(name: str, options: Mapping[str, str], root: Path) -> dict[str, Tensor]:
+    """Return the sum of the updates of four edits of a float64 model, made one after another."""
+    model = tiny_model("llama", dtype="float64")
+    session, before, editor = make_session(model, root=root), weights_of(model), wrapped_editor(name, options)
+    with ExitStack() as active:
+        for edit in FOUR_MOVES:
+            active.enter_context(editor.edit(session, [edit]))
+        return changes(model, before)
 
 
 def test_default_bound_is_the_spectral_norm_of_the_original_weight(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from ke_plugin_hf.testing import Family, tiny_model
 from ke_plugin_rect.wrapper import largest_changes
 from ke_testing.examples import FOUR_MOVES
 from ke_testing.fakes import make_session
-from ke_weights.testing.reference_memit import LIMITS, ReferenceMemit, distances
+from ke_weights.testing.reference_edits import ReferenceModel
+from ke_weights.testing.reference_memit import LAYERS, LIMITS, ReferenceMemit, distances
 from ke_weights.testing.wrapping import wrapped_editor
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -61,6 +62,27 @@ def test_float32_updates_equal_the_reference(family: Family, tmp_path: Path) -> 
 def test_edits_that_are_filtered_inside_the_loop_equal_the_reference(tmp_path: Path) -> None:
     found = distances("memit+rect", ReferenceRectInside, "gpt2", "float64", tmp_path, {"rect.when": "inside"})
     assert max(found) < LIMITS["gpt2", "float64"]
+
+
+HISTORIES = {
+    "alphaedit": ("_earlier", {"nullspace_threshold": "0.5", "l2": "1", "clamp": "4"}),
+    "nse": ("_history", {"alpha": "0", "upper": "1e9", "p": "1", "passes": "1"}),
+}
+"""By editor: the attribute with the keys of its history, and options for a large update."""
+
+
+@pytest.mark.parametrize("when", ["after", "inside"])
+@pytest.mark.parametrize("name", HISTORIES)
+def test_a_history_has_the_keys_of_the_filtered_weights(name: str, when: str, tmp_path: Path) -> None:
+    model = tiny_model("llama", dtype="float64")
+    attribute, options = HISTORIES[name]
+    editor = wrapped_editor(f"{name}+rect", {**options, "rect.when": when})
+    with editor.edit(make_session(model, root=tmp_path), FOUR_MOVES[:1]):
+        ((context, (kept,)),) = getattr(editor, attribute)._values.items()
+        plain = ReferenceModel(model, "llama", context.templates)
+        for layer in LAYERS:
+            torch.testing.assert_close(kept[layer][:, 0], plain.grouped_key(FOUR_MOVES[0], layer))
+        del context
 
 
 @pytest.mark.parametrize("keep", [0.2, 0.4, 0.75, 1.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from ke_testing.examples import FOUR_MOVES
 from ke_testing.fakes import make_session
 from ke_weights.plugin import Dense, LowRank, dense
 from ke_weights.testing.reference_memit import LAYERS, LIMITS, ReferenceMemit, distances
+from ke_weights.testing.weights import changes, weights_of
 from ke_weights.testing.wrapping import wrapped_editor
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -50,6 +52,50 @@ def test_leading_singular_triplets_do_not_change() -> None:
     torch.testing.assert_close(dense(space.outside(Dense(delta=left @ right))), update)
     torch.testing.assert_close((weight + update) @ v[:rank].T, weight @ v[:rank].T)
     torch.testing.assert_close(u[:, :rank].T @ (weight + update), u[:, :rank].T @ weight)
+
+
+INSIDE = {"rect.when": "inside"}
+
+
+@pytest.mark.parametrize(
+    ("wrappers", "options", "last"),
+    [
+        ("rect+revive", {}, "rect"),
+        ("revive+rect", {}, "rect"),
+        ("revive+rect", INSIDE, "rect"),
+        ("rect+revive", INSIDE, "revive"),
+        ("revive+prune", {"prune.bound": "0.05", "prune.base": "1e30"}, "revive"),
+    ],
+)
+def test_the_subspace_is_protected_unless_rect_filters_later(
+    wrappers: str, options: Mapping[str, str], last: str, tmp_path: Path
+) -> None:
+    """``last``: the wrapper that filters last, of whose property nothing is lost."""
+    model = tiny_model("llama", dtype="float64")
+    before = weights_of(model)
+    editor = wrapped_editor(f"memit+{wrappers}", {"revive.energy": "0.5"} | options)
+    with editor.edit(make_session(model, root=tmp_path), FOUR_MOVES):
+        made = changes(model, before)
+    assert len(made) == len(LAYERS)
+    for name, change in made.items():
+        space = dominant(before[name], 0.5)
+        changed = max((space.left.T @ change).norm(), (change @ space.right.T).norm()) / change.norm()
+        assert changed < 1e-10 if last == "revive" else changed > 0.01
+        written = float((change != 0).double().mean())
+        assert written == pytest.approx(0.4, abs=0.001) if last == "rect" else written > 0.9
+
+
+def test_the_order_of_the_name_does_not_matter_by_default(tmp_path: Path) -> None:
+    """``rect`` acts after the loop over layers, ``revive`` in it."""
+    found: list[dict[str, Tensor]] = []
+    for wrappers in ("rect+revive", "revive+rect"):
+        model = tiny_model("llama")
+        before, editor = weights_of(model), wrapped_editor(f"memit+{wrappers}", {"revive.energy": "0.5"})
+        with editor.edit(make_session(model, root=tmp_path), FOUR_MOVES):
+            found.append(changes(model, before))
+    one, other = found
+    assert set(one) == set(other) != set()
+    assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_subspaces_of_an_unchanged_weight_are_computed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

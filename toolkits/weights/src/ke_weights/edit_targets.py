@@ -20,12 +20,16 @@ from ke_weights.rewrites import Rewrite
 
 @frozen(kw_only=True, eq=False)
 class EditTargets:
-    """Edits with their targets and the rows that their keys and states are read from."""
+    """Edits with their targets and the rows that their keys and states are read from.
+
+    ``abandoned``: ids of edits that a wrapper abandoned, by setting their target to the state that it started from.
+    """
 
     rewrites: tuple[Rewrite, ...]
     targets: tuple[OptimizedTarget | GivenTarget, ...]
     rows: KeyRows
     trace: BatchTrace | None = None
+    abandoned: frozenset[str] = frozenset()
 
     @property
     def z(self) -> Tensor:

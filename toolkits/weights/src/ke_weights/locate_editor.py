@@ -92,7 +92,11 @@ class LocateEditor(ABC):
         """Write the edits into ``work.weights``. Return details for the record. Raises EditFailed."""
 
     def after(self, work: EditInProgress) -> None:  # noqa: B027  optional
-        """Read what later edits need from the edited model, after the update wrappers have changed the update."""
+        """Read what later edits need from the edited model.
+
+        Update wrappers have filtered the updates, and have not corrected the weights: later edits are solved without
+        a correction.
+        """
 
     def check(self, session: Session[Any], edits: Sequence[Edit]) -> Mapping[str, str]:
         """Return the edits that cannot be made, by id, with the reason.
@@ -160,7 +164,9 @@ class LocateEditor(ABC):
     def _write(self, work: EditInProgress) -> Details:
         from ke_weights.wrapping import write_wrapped  # noqa: PLC0415  it imports this module
 
-        made = write_wrapped(self, work) if work.wrappers else self.write(work)
+        if work.wrappers:
+            return with_size_warning(write_wrapped(self, work))  # it calls after, before the wrappers' own
+        made = self.write(work)
         self.after(work)
         return with_size_warning(made)
 

@@ -7,10 +7,14 @@ One batch of a wrapped editor::
         targets                                      optimized, then changed by each wrapper
         for each layer: solve, filter, add           filters of wrappers that act inside the loop over layers
     for each layer: filter, add                      filters of wrappers that act after the loop
+    after(work) of the editor                        read the keys of its history
     after(work)                                      for each wrapper: update its state, correct the weights
 
-Wrappers are called in the order of the editor's name. State lasts as long as the edit that made it: a wrapper keeps it
-by ``LocateContext`` and enters its removal on ``work.closing``, so it ends with the weights of that edit.
+In each line, wrappers are called in the order of the editor's name. A correction of the weights is subtracted before
+the next batch is solved, so the editor reads its keys without it.
+
+State lasts as long as the edit that made it: a wrapper keeps it by ``LocateContext`` and enters its removal on
+``work.closing``, so it ends with the weights of that edit.
 """
 
 from __future__ import annotations
@@ -128,7 +132,10 @@ def _filtered(work: EditInProgress, layer: int, update: Delta, *, inside: bool) 
 
 
 def write_wrapped(editor: LocateEditor, work: EditInProgress) -> Details:
-    """Write the edits of ``work`` with its wrappers. Return details, which describe the written weights."""
+    """Write the edits of ``work`` with its wrappers, and call ``editor.after``.
+
+    Return details, which describe the written weights.
+    """
     for wrapper in work.wrappers.values():
         wrapper.before(work)
     with work.session.model.patch() as trial:
@@ -140,6 +147,7 @@ def write_wrapped(editor: LocateEditor, work: EditInProgress) -> Details:
         for targets, _settings in work.optimized:
             targets.record_filtered(layer, update)
         write(work.weights, modules, layer, update)
+    editor.after(work)
     told = {name: wrapper.after(work) for name, wrapper in work.wrappers.items()}  # it may change the weights, too
     names = {layer: modules.layers[layer].weight_name for layer in writer.made}
     norms = {str(layer): work.weights.relative_norm(name) or 0.0 for layer, name in names.items()}

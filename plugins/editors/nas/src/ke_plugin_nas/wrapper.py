@@ -7,7 +7,8 @@
     v*  = A v* / |v*|                     otherwise
     z   = (h - v0) + v*                   h: the state that delta was added to
 
-A is the mean of |v*| over targets of other facts on the original model, without the largest 5%.
+A is the mean of |v*| over targets of other facts on the original model, without the largest 5%. These targets are
+optimized without left contexts, as in the released code; the targets of the edits with them.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class Nas(UpdateWrapper):
                 evolve(one, z=z[:, at].to(device=one.z.device, dtype=one.z.dtype))
                 for at, one in enumerate(targets.targets)
             ),
+            abandoned=targets.abandoned | set(names),
         )
 
     def after(self, work: EditInProgress) -> Details:
@@ -106,7 +108,8 @@ class Nas(UpdateWrapper):
         return anchor
 
     def _measured(self, work: EditInProgress, settings: TargetSettings) -> Anchor:
-        targets = work.context.edit_targets(work.session, self._facts(work), settings)
+        bare = evolve(work.context, templates=("{}",))
+        targets = bare.edit_targets(work.session, self._facts(work), settings)
         start, value = places(work, targets, settings)
         norms = (value + targets.z.to(start.device) - start).norm(dim=0).sort().values
         kept = norms[: max(1, len(norms) - round(self.config.drop * len(norms)))]

@@ -10,7 +10,8 @@
             W_l[:, I] += R K_I^T (lambda C_II + S_II + K_I K_I^T)^-1                                (neuron selection)
     afterwards:                 S_l += K K^T for all edits, with the keys of the edited model
 
-h_i is the current state at the last of the layers. Sums over i run over the edits of the batch.
+h_i is the current state at the last of the layers. Sums over i run over the edits of the batch. Edits that an update
+wrapper abandoned are in no pass: their z_i is a state of W_0, so an update would undo what earlier edits changed there.
 """
 
 from __future__ import annotations
@@ -106,9 +107,12 @@ class _Passes:
         self._sizes = {layer: float(self.work.matrix(layer).norm()) for layer in layers}
         for _ in range(context["passes"]):
             distances = self._left().norm(dim=0)
-            chosen = ((distances > context["alpha"]) & (distances < context["upper"])).nonzero()[:, 0].tolist()
+            kept = torch.tensor([each.id not in self.targets.abandoned for each in self.targets.rewrites])
+            kept = kept.to(distances.device)
+            wanted = (distances > context["alpha"]) & (distances < context["upper"])
+            chosen = (kept & wanted).nonzero()[:, 0].tolist()
             self.written.update(chosen)
-            far = (distances >= context["upper"]).nonzero()[:, 0].tolist()
+            far = (kept & (distances >= context["upper"])).nonzero()[:, 0].tolist()
             self.far.update((at, float(distances[at])) for at in far)
             if not chosen:
                 break
