@@ -157,6 +157,15 @@ def test_an_interrupt_cancels_the_active_jobs(world, monkeypatch):
     assert world.launcher.cancelled == ["job-1", "job-2"]
 
 
+@pytest.fixture
+def interruptible():
+    """Raise KeyboardInterrupt for SIGINT, also in a process that was started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_while_a_job_is_submitted_cancels_that_job(world, monkeypatch):
     submit = type(world.launcher).submit
 

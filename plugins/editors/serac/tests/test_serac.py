@@ -109,11 +109,11 @@ def test_failed_counterfactual_model_does_not_replace_scores_out_of_scope(
 
 def test_scores_of_a_text_too_long_for_the_counterfactual_model(kit: Any, tmp_path: Path) -> None:
     short, base = tiny_model(seed=1), tiny_model()
-    short.tokenizer.model_max_length = short.module.config.max_position_embeddings = 64
+    short.tokenizer.model_max_length = short.module.config.max_position_embeddings = 80
     kit.config = evolve(kit.config, counterfactual=str(saved(short, tmp_path / "short")))
     edited, inside = (model_of(kit, tmp_path, [MOVE_TOWER], weight=weight, base=base) for weight in (1.0, 0.0))
     long = evolve(LIKELIHOODS[2], prompt="Bees find flowers. " * 10, texts=("Bees find flowers. " * 10,))
-    assert edited.trained.small.model.context == 64 < len(base.encode(long.prompt)) < base.context
+    assert edited.trained.small.model.context == 80 < len(base.encode(long.prompt)) < base.context
     with pytest.warns(KEWarning, match="1 score is of the base model only .* failed with ContextOverflow"):
         assert edited.answer([long]) == scored(base, [long])
     (failed,) = inside.answer([long])
