@@ -79,8 +79,12 @@ class FactMemory:
             return [() for _ in texts]
         found = self.scores(self.encoder.embed(texts), hidden)
         return [
-            tuple(self.hit(row, line[row]) for row in best_rows(line, k)) for _part, lines in found for line in lines
+            tuple(self.hit(row, line[row]) for row in self.best(line, k)) for _part, lines in found for line in lines
         ]
+
+    def best(self, scores: Vectors, k: int) -> Sequence[int]:
+        """Return the rows of the ``k`` highest scores, best first. A subclass may sort equal scores differently."""
+        return best_rows(scores, k)
 
     def scores(self, queries: Vectors, hidden: Sequence[frozenset[str]]) -> Iterator[tuple[slice, Vectors]]:
         """Yield the score of every fact for each query, [queries, rows], in chunks: a slice of queries, and its scores.

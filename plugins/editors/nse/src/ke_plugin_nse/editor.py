@@ -105,14 +105,13 @@ class _Passes:
         context = self.work.context
         layers = context["layers"]
         self._sizes = {layer: float(self.work.matrix(layer).norm()) for layer in layers}
+        kept = {at for at, each in enumerate(self.targets.rewrites) if each.id not in self.targets.abandoned}
         for _ in range(context["passes"]):
             distances = self._left().norm(dim=0)
-            kept = torch.tensor([each.id not in self.targets.abandoned for each in self.targets.rewrites])
-            kept = kept.to(distances.device)
             wanted = (distances > context["alpha"]) & (distances < context["upper"])
-            chosen = (kept & wanted).nonzero()[:, 0].tolist()
+            chosen = [at for at in wanted.nonzero()[:, 0].tolist() if at in kept]
             self.written.update(chosen)
-            far = (kept & (distances >= context["upper"])).nonzero()[:, 0].tolist()
+            far = [at for at in (distances >= context["upper"]).nonzero()[:, 0].tolist() if at in kept]
             self.far.update((at, float(distances[at])) for at in far)
             if not chosen:
                 break

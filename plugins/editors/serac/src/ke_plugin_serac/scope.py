@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ke_core.plugin import Edit, Encoder, Hit
+from ke_core.plugin import Edit, Encoder
 from ke_memory.plugin import FactMemory, best_rows
 
 Vectors = NDArray[np.float32]
@@ -43,13 +43,6 @@ class WeightedScopeMemory(FactMemory):
         """Return s of each row for each query, [queries, rows]."""
         return scopes(self.vectors, queries, self.weights)
 
-    def search(self, texts: Sequence[str], *, k: int, hidden: Sequence[frozenset[str]]) -> list[tuple[Hit, ...]]:
-        """Return the best facts like ``FactMemory.search``, but sort equal scores from the newest to the oldest."""
-        if not self or not texts:
-            return [() for _ in texts]
-        last = len(self.vectors) - 1
-        return [
-            tuple(self.hit(last - row, line[last - row]) for row in best_rows(line[::-1], k))
-            for _part, lines in self.scores(self.encoder.embed(texts), hidden)
-            for line in lines
-        ]
+    def best(self, scores: Vectors, k: int) -> Sequence[int]:
+        """Return the rows of the ``k`` highest scores, and sort equal scores from the newest to the oldest."""
+        return [len(scores) - 1 - row for row in best_rows(scores[::-1], k)]
