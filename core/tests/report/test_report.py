@@ -74,10 +74,16 @@ def test_each_metric_has_a_table_and_quantities_their_measure():
     shares, quantities = (drawn(table) for table in score_tables([run]))
     assert "multi: atlas on tiny: value in %, 95% interval" in shares
     assert "prompt" in shares
-    assert "cost: atlas on tiny: less is better, 95% interval" in quantities
+    assert "cost: atlas on tiny: less is better\n" in quantities
     assert "prompt" not in quantities
     assert "[s] editor n 3" in " ".join(quantities.split())
     assert "12.35" in quantities
+
+
+def test_title_says_which_intervals_are_unreliable_and_why_others_are_missing():
+    few, missing = score(0.5, 9), evolve(score(0.5), interval=None, note="1 of 2 were observed; one batch, no interval")
+    assert "value in %, 95% interval (unreliable for n below 10)\n" in drawn(score_tables([reported(few)])[0])
+    assert "value in %, one batch, no interval\n" in drawn(score_tables([reported(missing)])[0])
 
 
 def test_columns_follow_the_metric_order_without_unmeasured_ones():

@@ -18,6 +18,8 @@ from ke_core.spec.results import SHARE, MetricScore
 
 AFTER: Phase = "after"
 UNEDITED = "unedited"
+FEW = 10
+"""With fewer observations, a title says that intervals are unreliable."""
 PROMPT = "prompt"
 """The heading of the column of prompt styles."""
 
@@ -177,10 +179,26 @@ def _title(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> str:
     several = len({column.metric for column in metric_columns(runs) if not column.table}) > len(metrics) == 1
     title = shown[0].table if shown else ""
     what = f"{title or metrics.copy().pop()}: " if title or several else ""
-    values = ", ".join((*value_notes(runs, shown), "95% interval"))
+    values = ", ".join((*value_notes(runs, shown), *_interval_notes(runs, shown)))
     if metrics == {NO_METRIC}:
         values = "mean per question after editing"
     return f"{what}{', '.join(datasets)} on {', '.join(models) or 'no model'}: {values}"
+
+
+def _interval_notes(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Iterator[str]:
+    """Yield whether the numbers of a table have intervals, and why some have none.
+
+    Bootstrap intervals of few units are too narrow (Hesterberg 2015, "narrowness bias").
+    """
+    scores = [
+        score for run in runs for score in run.scores
+        if score.n and not score.tags and any(column.holds(score) for column in shown)
+    ]  # fmt: skip
+    without = dict.fromkeys(score.note.rpartition("; ")[2] for score in scores if score.interval is None)
+    with_interval = [score.n for score in scores if score.interval is not None]
+    if with_interval or not scores:
+        yield "95% interval" + (f" (unreliable for n below {FEW})" if min(with_interval, default=FEW) < FEW else "")
+    yield from filter(None, without)
 
 
 def value_notes(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Iterator[str]:
