@@ -126,10 +126,10 @@ GOOD: dict[str, Any] = {
 }
 WRONG: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda case: case.update(id=5), "line 2: id: must be a text, not a whole number"),
-    (lambda case: case.update(id=""), "line 2: Length of 'id' must be >= 1"),
+    (lambda case: case.update(id=""), "line 2: id is empty"),
     (lambda case: case.pop("probes"), "line 2 (case 1): probes: missing"),
-    (lambda case: case.update(probes=[]), "line 2 (case 1): Length of 'probes' must be >= 1"),
-    (lambda case: case.update(probs=[]), "line 2 (case 1): extra fields found (probs)"),
+    (lambda case: case.update(probes=[]), "line 2 (case 1): probes is empty"),
+    (lambda case: case.update(probs=[]), "line 2 (case 1): unknown field 'probs'; did you mean 'probes'?"),
     (lambda case: case.update(edits=None), "line 2 (case 1): edits: must be a list, not null"),
     (lambda case: case.update(tags={"hops": 2}), "line 2 (case 1): tags['hops']: must be a text, not a whole number"),
     (lambda case: case.update(tags=[]), "line 2 (case 1): tags: must be an object, not a list"),
@@ -142,7 +142,7 @@ WRONG: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     ),
     (
         lambda case: case["probes"][0]["queries"][0]["gold"]["entities"][0].update(lable="Bob"),
-        "line 2 (case 1): probes[0].queries[0].gold.entities[0]: extra fields found (lable)",
+        "line 2 (case 1): probes[0].queries[0].gold.entities[0]: unknown field 'lable'; did you mean 'label'?",
     ),
     (lambda case: case["edits"][0]["cloze"].update(template="x"), "edits[0].cloze: template needs exactly one {}: 'x'"),
 ]
@@ -189,7 +189,10 @@ def test_invalid_line_is_reported(tmp_path: Path, line: bytes, what: str) -> Non
         ('{"format": "ke-cases", "name": "x", "schema": 2}', "line 1: schema is 2, but this version of ke reads 1"),
         ('{"format": "ke-cases", "name": "x", "schema": "1"}', "line 1: schema: must be a whole number, not a text"),
         ('{"format": "ke-cases"}', "line 1: name: missing"),
-        ('{"format": "ke-cases", "name": "x", "licens": "MIT"}', "line 1: extra fields found (licens)"),
+        (
+            '{"format": "ke-cases", "name": "x", "licens": "MIT"}',
+            "line 1: unknown field 'licens'; did you mean 'license'?",
+        ),
         ("not json", "line 1 is not JSON: expecting value (column 1)"),
     ],
 )

@@ -152,6 +152,7 @@ def _usage(error: click.ClickException) -> tuple[str, str]:
         hint = f"a text with spaces needs quotes; {hint}"
     if isinstance(error, click.BadParameter):
         message = error.format_message().rstrip(".")
+        message = message.replace("a valid integer range", "a whole number").replace("a valid float range", "a number")
     return message[:1].lower() + message[1:], hint
 
 

@@ -285,11 +285,15 @@ def test_two_files_of_one_name_are_refused(ke, tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [
-        ('heading = "toy"', 'headings = "toy"', "mine.toml: columns[0].heading: missing"),
+        (
+            'heading = "toy"',
+            'headings = "toy"',
+            "mine.toml: columns[0]: unknown field 'headings'; did you mean 'heading'?",
+        ),
         ("printed = [2]", "printed = [2, 3]", "mine.toml, row 1: 2 printed, not 1"),
         ("printed = [2]", "printed = [true]", "mine.toml, row 1, column 'toy': True is neither a number nor a text"),
         ('labels = ["cases"]', 'labels = ["cases"]\nmodel = "X"', "mine.toml, row 1: no model 'X' under [models]"),
-        ("edited = 1", "edit = 1", "mine.toml, row 2, column 'toy': extra fields found (edit)"),
+        ("edited = 1", "edit = 1", "mine.toml, row 2, column 'toy': unknown field 'edit'; did you mean 'editor'?"),
         ("edited = 1", "seed = -1", "mine.toml, row 2, column 'toy': 'seed' must be >= 0: -1"),
         ("[set]", "[set", "mine.toml is not TOML: "),
     ],

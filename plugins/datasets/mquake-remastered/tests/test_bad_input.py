@@ -33,7 +33,7 @@ FIELDS = (
     ("case_id", "7", "record 1: case_id: must be a whole number, not a text"),
     ("answer", "", "case 7: answer is blank"),
     ("new_answer", None, "case 7: new_answer: must be a text, not null"),
-    ("questions", [], "case 7: Length of 'questions' must be >= 1: 0"),
+    ("questions", [], "case 7: questions is empty"),
     ("orig_triples.0", ["Q1", "P27"], "case 7: orig_triples[0]: must be a list of 3 texts"),
     ("new_triples", [["Q17", "P27", "Q3"]],
      "case 7: new_single_hops has 2 items, orig.new_triples 1, orig.new_triples_labeled 2"),

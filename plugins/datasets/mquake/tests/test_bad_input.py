@@ -41,7 +41,7 @@ FIELDS = (
     ("answer", 5, "case 7: answer: must be a text, not a whole number"),
     ("answer", " ", "case 7: answer is blank"),
     ("questions", "Which?", "case 7: questions: must be a list, not a text"),
-    ("questions", [], "case 7: Length of 'questions' must be >= 1: 0"),
+    ("questions", [], "case 7: questions is empty"),
     ("questions.1", 3, "case 7: questions[1]: must be a text, not a whole number"),
     ("questions.1", "", "case 7: one of questions is blank"),
     ("answer_alias", {"a": 1}, "case 7: answer_alias: must be a list, not an object"),

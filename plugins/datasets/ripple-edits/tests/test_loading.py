@@ -251,7 +251,7 @@ QUERY = "Relation_Specificity.0.test_queries.0"
         ("edit.target_label", "Q40271", "no label, only its Wikidata id"),
         ("Relation_Specificity", ..., "Relation_Specificity is missing"),
         ("Logical_Generalization", ..., "Logical_Generalization: missing"),
-        ("Relation_Specificity.0.test_queries", [], "Length of 'test_queries' must be >= 1"),
+        ("Relation_Specificity.0.test_queries", [], "test_queries is empty"),
         ("Relation_Specificity.0.test_condition", "XOR", "test_condition is 'XOR', not OR or AND"),
         (f"{QUERY}.query_type", "three_hop", "query_type is 'three_hop', not regular or two_hop"),
         (f"{QUERY}.query_type", "two_hop", "second_relation or second_hop_target_ids is missing"),

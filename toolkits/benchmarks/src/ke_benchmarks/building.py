@@ -65,13 +65,17 @@ class BuildRequest:
 
 @frozen(kw_only=True)
 class BuildResult:
-    """The result. ``skipped``: rows of the graph; ``dropped``: candidates; both by reason."""
+    """The result. ``skipped``: rows of the graph; ``dropped``: candidates; both by reason.
+
+    ``unworded``: the relations whose cloze or question is made from their name.
+    """
 
     records: int
     graph: str
     skipped: Counter[str]
     dropped: Counter[str]
     seconds: float
+    unworded: tuple[str, ...] = ()
 
 
 def build(request: BuildRequest, catalog: Catalog, progress: Progress) -> BuildResult:
@@ -107,15 +111,17 @@ def build(request: BuildRequest, catalog: Catalog, progress: Progress) -> BuildR
         skipped=source.skipped,
         dropped=dropped,
         seconds=time.monotonic() - start,
+        unworded=source.unworded,
     )
 
 
 @frozen(kw_only=True)
 class _Source:
-    """The source of the records, and its skipped rows by reason."""
+    """The source of the records, its skipped rows by reason, and its relations without wording."""
 
     name: str
     skipped: Counter[str] = field(factory=Counter)
+    unworded: tuple[str, ...] = ()
 
 
 def _record_source(maker: Builder, request: BuildRequest) -> tuple[Callable[[BuildTools], Iterable[Record]], _Source]:
@@ -125,7 +131,8 @@ def _record_source(maker: Builder, request: BuildRequest) -> tuple[Callable[[Bui
         raise BadConfig("a benchmark is built from either a graph or questions", hint="pass --graph, or --from FILE")
     if questions is None:
         opened = open_graph(request.graph, relations=request.relations, skip_unlabeled=request.skip_unlabeled)
-        return lambda tools: maker.records(opened.graph, tools), _Source(name=opened.graph.name, skipped=opened.skipped)
+        source = _Source(name=opened.graph.name, skipped=opened.skipped, unworded=opened.unworded)
+        return lambda tools: maker.records(opened.graph, tools), source
     if not isinstance(maker, QuestionBuilder):
         raise BadConfig(f"{request.family} cannot be built from questions", hint="pass a graph with --graph")
     if request.with_model is None:

@@ -167,6 +167,8 @@ def test_relation_without_a_label_is_rejected(tmp_path: Path) -> None:
         ("a,b\n", "f.csv", r"line 1: 2 cells instead of 3"),
         ("a,,c\n", "f.csv", r"line 1: relation is blank"),
         ("subject,relation,object,colour\n", "f.csv", r"unknown column 'colour'"),
+        ("subject,relaton,object\n", "f.csv", r"unknown column 'relaton'"),
+        ("subject,object\n", "f.csv", r"no column 'relation'"),
         ("a,b,c\na,staff,number:many\n", "f.csv", r"line 2: 'many' is not a number"),
         ("a,b,date:soon\n", "f.csv", r"line 1: 'soon' is not a date"),
         ("number:3,b,c\n", "f.csv", r"line 1: the subject 'number:3' is a literal"),

@@ -149,3 +149,6 @@ def _print(built: BuildResult, path: Path) -> None:
             table.add_row(literal(what), literal(reason), literal(f"{count:,}"))
     if table.row_count:
         out().print(table)
+    if built.unworded:
+        words = f"wording made from the names of relations: {', '.join(built.unworded)}"
+        out().print(literal(f"{words}; to set it, use --relations FILE"), soft_wrap=True)

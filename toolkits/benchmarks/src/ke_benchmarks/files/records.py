@@ -10,7 +10,7 @@ from typing import Any, TypeVar, get_type_hints
 from attrs import has
 from cattrs import BaseValidationError, ForbiddenExtraKeysError, transform_error
 
-from ke_benchmarks.files.strict import explain, strict_converter
+from ke_benchmarks.files.strict import UNKNOWN, explain, strict_converter
 from ke_core.plugin import BadData, KEWarning, noun, parse_json
 
 T = TypeVar("T")
@@ -120,11 +120,15 @@ def structure_record(item: Any, into: type[T], *, where: str, hint: str) -> T:
 
 
 def _problem(item: Any, into: type[Any], *, extra: bool) -> str:
-    """Return the first problem of a record, and how many more there are. ``extra``: allow unknown fields."""
+    """Return the first problem of a record, and how many more there are. ``extra``: allow unknown fields.
+
+    An unknown field, often a misspelled one, comes before missing fields.
+    """
     try:
         strict_converter(detailed=True, extra=extra).structure(item, into)
     except (BaseValidationError, KeyError, TypeError, ValueError) as wrong:
         problems = [line.rpartition(" @ ") for line in transform_error(wrong, "", explain)]
-        first = ": ".join(part for part in (problems[0][2].lstrip("."), problems[0][0]) if part)
+        what, _at, where = min(problems, key=lambda one: UNKNOWN not in one[0])
+        first = ": ".join(part for part in (where.lstrip("."), what) if part)
         return first + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else "")
     return "does not fit"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
 from attrs import fields, has
-from cattrs import Converter
+from cattrs import Converter, ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn, override
 from cattrs.v import format_exception
 
-from ke_core.plugin import json_type_only, refuse_other_types
+from ke_core.plugin import did_you_mean, json_type_only, refuse_other_types
 
+UNKNOWN = "unknown field"
+EMPTY = re.compile(r"Length of '(\w+)' must be >= 1.*", re.DOTALL)  # as attrs says it
 Hook = Callable[[Any, Any], Any]
 
 
@@ -41,7 +44,14 @@ def explain(error: BaseException, expected: type | None) -> str:
     """Format errors for ``cattrs.transform_error``, with our own messages for our own errors."""
     if isinstance(error, KeyError):
         return "missing"
-    return str(error) if isinstance(error, TypeError | ValueError) else format_exception(error, expected)
+    if isinstance(error, ForbiddenExtraKeysError):
+        name = min(error.extra_fields)
+        known = [one.metadata.get("key", one.name) for one in fields(get_origin(error.cl) or error.cl)]
+        near = did_you_mean(name, known, "")
+        return f"{UNKNOWN} {name!r}" + (f"; {near}" if near else "")
+    if isinstance(error, TypeError | ValueError):
+        return EMPTY.sub(r"\1 is empty", str(error))
+    return format_exception(error, expected)
 
 
 def _renamed(cls: Any) -> dict[str, Any]:

@@ -27,10 +27,11 @@ NO_LABEL, OTHER = "an entity without a label", "a relation that is not in the ta
 
 @frozen(kw_only=True)
 class OpenedGraph:
-    """A graph, and the skipped parts of its source, by reason."""
+    """A graph, the skipped parts of its source by reason, and the relations whose wording is made from their names."""
 
     graph: Graph
     skipped: SkippedRows
+    unworded: tuple[str, ...] = ()
 
 
 def open_graph(source: str, *, relations: Path | None = None, skip_unlabeled: bool = False) -> OpenedGraph:
@@ -105,7 +106,8 @@ def _stored(
         links={key: _link(store, key, told[key], found, kinds) for key in store.facts},
         triples=store.facts,
     )
-    return OpenedGraph(graph=graph, skipped=skipped)
+    unworded = tuple(key for key, one in told.items() if one.cloze is None or one.question is None)
+    return OpenedGraph(graph=graph, skipped=skipped, unworded=unworded)
 
 
 def _used(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ke_benchmarks.graph.base import literal
 from ke_benchmarks.graph.rows import ALIAS, KIND, LABEL, MEANINGS, GraphRow, checked_literal
-from ke_core.plugin import BadData
+from ke_core.plugin import BadData, did_you_mean
 
 FACT = ("subject", "relation", "object")
 SAYS = {"label": LABEL, "aliases": ALIAS, "kind": KIND}
@@ -38,7 +38,7 @@ def read_table(path: Path) -> Iterator[GraphRow]:
                 if not any(cell.strip() for cell in cells):
                     continue
                 names = [cell.strip().lower() for cell in cells]
-                if columns is FACT and set(FACT) <= set(names):
+                if columns is FACT and len(set(FACT) & set(names)) > 1:
                     columns = _headings(names, path)
                     continue
                 yield from _rows(cells, columns, f"{path}, line {number}")
@@ -53,10 +53,13 @@ def read_table(path: Path) -> Iterator[GraphRow]:
 
 
 def _headings(names: list[str], path: Path) -> tuple[str, ...]:
-    strange = [name for name in names if name not in (*FACT, *MORE)]
-    if strange or len(set(names)) < len(names):
-        what = f"unknown column {strange[0]!r}" if strange else "duplicate column"
-        raise BadData(f"{path}: {what}", hint=HINT)
+    for name in names:
+        if name not in (*FACT, *MORE):
+            raise BadData(f"{path}: unknown column {name!r}", hint=did_you_mean(name, (*FACT, *MORE), HINT))
+    if len(set(names)) < len(names):
+        raise BadData(f"{path}: duplicate column", hint=HINT)
+    if missing := [name for name in FACT if name not in names]:
+        raise BadData(f"{path}: no column {missing[0]!r}", hint=HINT)
     return tuple(names)
 
 
