@@ -83,7 +83,7 @@ def test_each_metric_has_a_table_and_quantities_their_measure():
 def test_title_says_which_intervals_are_unreliable_and_why_others_are_missing():
     few, missing = score(0.5, 9), evolve(score(0.5), interval=None, note="1 of 2 were observed; one batch, no interval")
     assert "value in %, 95% interval (unreliable for n below 10)\n" in drawn(score_tables([reported(few)])[0])
-    assert "value in %, one batch, no interval\n" in drawn(score_tables([reported(missing)])[0])
+    assert "value in %, no interval for one batch\n" in drawn(score_tables([reported(missing)])[0])
 
 
 def test_columns_follow_the_metric_order_without_unmeasured_ones():

@@ -194,11 +194,13 @@ def _interval_notes(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> 
         score for run in runs for score in run.scores
         if score.n and not score.tags and any(column.holds(score) for column in shown)
     ]  # fmt: skip
-    without = dict.fromkeys(score.note.rpartition("; ")[2] for score in scores if score.interval is None)
+    notes = (score.note.rpartition("; ")[2] for score in scores if score.interval is None)
+    reasons = " or ".join(dict.fromkeys(note.removesuffix(", no interval") for note in notes if note))
     with_interval = [score.n for score in scores if score.interval is not None]
     if with_interval or not scores:
         yield "95% interval" + (f" (unreliable for n below {FEW})" if min(with_interval, default=FEW) < FEW else "")
-    yield from filter(None, without)
+    if reasons:
+        yield f"{'none' if with_interval else 'no interval'} for {reasons}"
 
 
 def value_notes(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> Iterator[str]:
