@@ -34,7 +34,7 @@ from ke_plugin_analysis.pairs import Difference
 NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 NOTES = (
     "n: observations in both runs; lost, gained: right only in A, right only in the other run",
-    "interval: cluster bootstrap; the resampling unit is the case, statement or whole batch",
+    "interval: cluster bootstrap; the resampling unit is the case, statement or whole batch; unreliable for n below 10",
     "p: McNemar's exact test of lost against gained, which treats observations as independent",
 )
 
