@@ -166,12 +166,16 @@ def test_model_that_is_not_sure() -> None:
 
 
 @pytest.mark.parametrize(("verdict", "new", "old"), [("RIGHT", 1, 0), ("PRE_EDIT", 0, 1), ("WRONG", 0, 0)])
-@pytest.mark.parametrize(("phase", "edited"), [("after", True), ("before", True), ("after", False)])
-def test_conflict_is_won_by_the_new_or_the_old_object(verdict, new, old, phase, edited) -> None:
-    """The judge calls the old object right where the edit is not made."""
-    found = values(record(right, Verdict[verdict], phase=phase, edited=edited), phase)
-    made = phase == "after" and edited
+@pytest.mark.parametrize("phase", ["after", "before"])
+def test_conflict_is_won_by_the_new_or_the_old_object(verdict, new, old, phase) -> None:
+    """The judge calls the old object right before editing."""
+    found = values(record(right, Verdict[verdict], phase=phase), phase)
+    made = phase == "after"
     assert (found["conflict"], found["conflict-old"]) == ((new, old) if made else (old, new))
+
+
+def test_control_has_no_values() -> None:
+    assert set(values(record(right, edited=False)).values()) == {None}
 
 
 def test_failed_choice_chooses_nothing_and_missing_scores_have_a_reason() -> None:

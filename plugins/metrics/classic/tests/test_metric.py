@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from ke_benchmarks import single_edit_probes
-from ke_core.plugin import Case, CaseRecord, Edit, Failure, Outcome, Query, Scored, Value, Verdict
+from ke_core.plugin import EDITS_WITHHELD, Case, CaseRecord, Edit, Failure, Outcome, Query, Scored, Value, Verdict
 from ke_plugin_classic import ClassicConfig, ke_metrics
 from ke_plugin_classic.metric import Classic
 from ke_testing.metric import MetricContract
@@ -131,6 +131,14 @@ def test_control_expects_the_old_object() -> None:
     withheld = evolve(record(edit_scored=scored((-5.0, 1), (-1.0, 1))), edited=False)
     assert values(withheld)["efficacy-probability"] == 1
     assert values(withheld)["paraphrase-probability"] == 0
+
+
+def test_control_without_a_pre_edit_answer_has_no_value() -> None:
+    control = evolve(record(), edited=False)
+    probes = [evolve(one, queries=tuple(evolve(q, pre_edit=None) for q in one.queries)) for one in control.case.probes]
+    found = reasons(evolve(control, case=evolve(control.case, probes=tuple(probes))))
+    assert {found[name] for name in ("efficacy", "efficacy-probability", "efficacy-magnitude")} == {EDITS_WITHHELD}
+    assert "locality" not in found
 
 
 def test_missing_log_probabilities_give_missing_values() -> None:

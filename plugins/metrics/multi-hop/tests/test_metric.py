@@ -88,7 +88,7 @@ def test_only_the_multi_hop_question_of_a_control_is_scored(one_edit) -> None:
     control = evolve(one_edit, edited=False)
     assert named(control, "multi-hop")[0].value == 1
     assert named(control, "pre-edit-instance-wise", "before")[0].value == 1
-    for aspect in ("edit-wise", "instance-wise"):
+    for aspect in ("edit-wise", "instance-wise", "still-pre-edit"):
         (value,) = named(control, aspect)
         assert (value.value, value.skipped_because) == (None, EDITS_WITHHELD)
 

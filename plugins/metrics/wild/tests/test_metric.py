@@ -3,7 +3,7 @@
 import pytest
 from attrs import evolve
 
-from ke_core.plugin import Case, CaseRecord, Edit, Failure, Probe, Query, Scored, Verdict
+from ke_core.plugin import EDITS_WITHHELD, Case, CaseRecord, Edit, Failure, Probe, Query, Scored, Verdict
 from ke_plugin_wild.metric import Wild
 from ke_testing.metric import MetricContract
 from ke_testing.records import gold, metric_scores, outcome
@@ -106,15 +106,20 @@ def test_the_interval_of_inflation_extends_below_zero() -> None:
     assert (interval.low, interval.high) == pytest.approx((-0.168433, 0.168433))
 
 
+def test_control_has_no_values_after_the_edits_of_others() -> None:
+    control = evolve(record(), edited=False)
+    assert {value.skipped_because for value in values(control).values()} == {EDITS_WITHHELD}
+    assert values(control, "before")["efficacy-tokens"].value == pytest.approx(2 / 3)
+
+
 @pytest.mark.parametrize("aspect", ["efficacy-teacher-forced", "efficacy-probability"])
-@pytest.mark.parametrize(("edited", "phase"), [(False, "after"), (True, "before")])
-def test_both_protocols_score_the_target_where_the_edit_was_not_made(aspect, edited, phase) -> None:
+def test_both_protocols_score_the_target_before_editing(aspect) -> None:
     """The model generates the old object, and two of three tokens of the target match."""
     one = record(answer=outcome("Oslo", Verdict.RIGHT), aspect=aspect)
     probes = tuple(
         evolve(probe, queries=(evolve(probe.queries[0], pre_edit=gold("Oslo")),)) for probe in one.case.probes
     )
-    found = values(evolve(one, case=evolve(one.case, probes=probes), edited=edited), phase)
+    found = values(evolve(one, case=evolve(one.case, probes=probes)), "before")
     assert found["efficacy-tokens"].value == pytest.approx(2 / 3)
     assert found["efficacy-generated"].value == 0
 

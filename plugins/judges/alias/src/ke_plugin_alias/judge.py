@@ -15,7 +15,7 @@ from attrs import frozen
 from ke_core.plugin import Finding, Gold, Item, Judgment, Query, Session, Verdict
 from ke_plugin_alias import AliasConfig, Normalization, Rule
 from ke_plugin_alias.names import GoldNames, is_distinctive, named
-from ke_plugin_alias.numbers import joined, number, numbers
+from ke_plugin_alias.numbers import digits_joined, joined, number, numbers
 
 
 @frozen(kw_only=True)
@@ -92,11 +92,16 @@ class Alias:
             return GoldNames()
         if gold.require == "number":
             return GoldNames.of(gold.entities, self._number)
-        return GoldNames.of(gold.entities, lambda name: normal(name, self.config.normalize))
+        return GoldNames.of(gold.entities, self._text)
 
-    def _number(self, name: str) -> str:
+    def _number(self, name: str) -> list[str]:
         value = number(name)
-        return normal(joined(name), self.config.normalize) if value is None else str(value)
+        return self._text(joined(name)) if value is None else [str(value)]
+
+    def _text(self, name: str) -> list[str]:
+        """Return the name, and under ``text`` also with its hyphens as spaces and its spaces as hyphens."""
+        key = normal(name, self.config.normalize)
+        return [key, key.replace("-", " "), key.replace(" ", "-")] if self.config.normalize == "text" else [key]
 
 
 def _enough(gold: Gold, order: list[int]) -> bool:
@@ -112,9 +117,11 @@ def _judgment(verdict: Verdict, *findings: Finding) -> Judgment:
     return Judgment(verdict=verdict, findings=findings)
 
 
+MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u065f\u0670]")
+"""The diacritics of Latin, Greek, Cyrillic, Hebrew and Arabic. Those of other scripts tell names apart."""
 JOINED = re.compile(r"[.'\u2019`\u00b4]")  # "U.S." is "US", "O'Brien" is "OBrien"
-PUNCTUATION = re.compile(r"[^\w\s]|_")  # "Guinea-Bissau" is "Guinea Bissau"
-ARTICLES = re.compile(r"\b(a|an|the)\b")
+PUNCTUATION = re.compile(r"(?!(?<=\w)-(?=\w))[^\w\s]|_")  # a hyphen within a word stays
+ARTICLES = re.compile(r"(?<![\w-])(?:a|an|the)(?![\w-])")
 
 
 def normal(text: str, how: Normalization) -> str:
@@ -125,7 +132,8 @@ def normal(text: str, how: Normalization) -> str:
     text = text.casefold()
     if how == "case":
         return text
-    text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    text = MARKS.sub("", unicodedata.normalize("NFKD", digits_joined(text))).replace("\u2010", "-")
+    text = unicodedata.normalize("NFC", text)
     text = " ".join(PUNCTUATION.sub(" ", JOINED.sub("", text)).split())
     # a name that consists of articles keeps them ("The The")
     return " ".join(ARTICLES.sub(" ", text).split()) or text

@@ -27,12 +27,12 @@ class GoldNames:
     spelled: Mapping[str, tuple[str, tuple[int, ...]]] = field(factory=dict)
 
     @classmethod
-    def of(cls, entities: Sequence[Entity], normalized: Callable[[str], str]) -> GoldNames:
-        """Collect label and aliases of each entity. Names that are empty after normalization match nothing."""
+    def of(cls, entities: Sequence[Entity], normalized: Callable[[str], Sequence[str]]) -> GoldNames:
+        """Collect label and aliases of each entity, in the forms that ``normalized`` returns. Empty ones match nothing."""
         spelled: dict[str, tuple[str, tuple[int, ...]]] = {}
         for index, entity in enumerate(entities):
             for name in entity.names:
-                if key := normalized(name):
+                for key in filter(None, normalized(name)):
                     first, at = spelled.get(key, (name, ()))
                     spelled[key] = (first, at if index in at else (*at, index))
         return cls(spelled=spelled)

@@ -20,10 +20,8 @@ VALUES = {word: at for at, word in enumerate(SMALL)} | {word: 10 * at for at, wo
 POWERS = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 WORD, SCALE = (rf"\b(?:{'|'.join(some)})\b" for some in ((*VALUES, *SCALES), SCALES))
 AND = rf"(?:{'|'.join(f'(?<={scale})' for scale in SCALES)}) +and +"  # "three and five" are two numbers
-NUMERAL = re.compile(
-    rf"(?:(?<!\w)[+-])?(?:(?<![\w.])\.)?\d+(?:[.,]\d+)*(?:(?: +|-){SCALE})*|{WORD}(?:(?: +|-|{AND}){WORD})*",
-    re.IGNORECASE,
-)
+IN_DIGITS = r"(?:(?<!\w)[+-])?(?:(?<![\w.])\.)?\d+(?:[.,]\d+)*"
+NUMERAL = re.compile(rf"{IN_DIGITS}(?:(?: +|-){SCALE})*|{WORD}(?:(?: +|-|{AND}){WORD})*", re.IGNORECASE)
 DIGITS = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?\Z")
 THOUSANDS = re.compile(r",(?=\d{3}(?!\d))")
 
@@ -41,7 +39,7 @@ def numbers(text: str, rule: Rule) -> list[Decimal]:
     if rule not in ("contains", "substring"):
         found = [match for match in found[:1] if match.start() == 0]
     if rule == "exact":
-        found = [match for match in found if text[match.end() :] in ("", ".")]
+        found = [match for match in found if text[match.end() :] in ("", ".", "\u3002")]
     values = (_value(match.group()) for match in found if _is_separate(text, match))
     return [value for value in values if value is not None]
 
@@ -49,6 +47,11 @@ def numbers(text: str, rule: Rule) -> list[Decimal]:
 def joined(text: str) -> str:
     """Return ``text`` with every number as one word, so that names with a number do not match inside other numbers."""
     return NUMERAL.sub(_as_word, text)
+
+
+def digits_joined(text: str) -> str:
+    """Return ``text`` with every number in digits as one word, without thousands separators."""
+    return re.sub(IN_DIGITS, _as_word, text)
 
 
 def _as_word(match: re.Match[str]) -> str:

@@ -27,6 +27,7 @@ from functools import partial
 from attrs import frozen
 
 from ke_core.plugin import (
+    EDITS_WITHHELD,
     PHASES,
     CaseRecord,
     Edit,
@@ -79,7 +80,8 @@ class _Answers:
     style: str
 
     def values(self) -> Iterator[Value]:
-        why = self.record.skipped or unsuitable(self.edit)
+        withheld = self.phase == "after" and not self.record.edited
+        why = self.record.skipped or (EDITS_WITHHELD if withheld else "") or unsuitable(self.edit)
         for aspect, measure in self._measures().items():
             yield measured(aspect, measure, why=why, phase=self.phase, style=self.style, unit=self.edit.id)
 
@@ -124,7 +126,7 @@ class _Answers:
         probe = self._probe(CONFLICT)
         (query,) = probe.queries
         verdict = verdict_of(outcome_of(self.record, self.phase, self.style, query.id))
-        right = expected(query, probe, self.phase, edited=self.record.edited).gold == query.gold
+        right = expected(query, probe, self.phase, edited=True).gold == query.gold
         return verdict is (Verdict.RIGHT if right == new else Verdict.PRE_EDIT)
 
     def _probe(self, kind: str) -> Probe:

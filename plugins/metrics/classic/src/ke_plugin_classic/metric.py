@@ -36,6 +36,7 @@ from attrs import evolve, field, frozen
 
 from ke_benchmarks import ngram_entropy
 from ke_core.plugin import (
+    EDITS_WITHHELD,
     EFFICACY,
     FLUENCY,
     LOCALITY,
@@ -162,7 +163,14 @@ class Classic:
 def _value(record: CaseRecord, probe: Probe, aspect: str, style: str, measure: Measure) -> Value:
     unit = ",".join(probe.edits) or record.case.id
     number = partial(measure, record, probe, style)
-    return measured(aspect, number, why=record.skipped or "", style=style, unit=unit, tags=probe.tags)
+    why = record.skipped or ("" if record.edited else _withheld(probe))
+    return measured(aspect, number, why=why, style=style, unit=unit, tags=probe.tags)
+
+
+def _withheld(probe: Probe) -> str:
+    """Return why a control has no value: its right answer, the one before the edit, is unknown."""
+    about_the_edit = probe.aspect in (*WRITTEN, EFFICACY + PROBABILITY, PARAPHRASE + PROBABILITY)
+    return EDITS_WITHHELD if about_the_edit and any(query.pre_edit is None for query in probe.queries) else ""
 
 
 def _failed(reply: Reply) -> bool:

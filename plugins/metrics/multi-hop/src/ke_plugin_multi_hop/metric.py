@@ -27,7 +27,7 @@ from collections.abc import Iterator
 
 from attrs import evolve
 
-from ke_core.plugin import EFFICACY, CaseRecord, Value
+from ke_core.plugin import EDITS_WITHHELD, EFFICACY, CaseRecord, Value
 from ke_plugin_multi_hop.observed import INSTANCE, MULTI_HOP, ObservedProbe, asked
 
 HEADLINE = {EFFICACY: "edit-wise", INSTANCE: "instance-wise", MULTI_HOP: "multi-hop"}
@@ -50,14 +50,14 @@ class MultiHop:
                 yield one.value(f"{PRE_EDIT}{aspect}", one.right)
             if one.probe.phase != "before":
                 found = one.after_edits(edited=record.edited) if one.phase == "before" else one
-                yield from _values(found, aspect, why)
+                yield from _values(found, aspect, why, withheld="" if record.edited else EDITS_WITHHELD)
 
 
-def _values(one: ObservedProbe, aspect: str, not_recalled: str) -> Iterator[Value]:
-    """Yield the values against the answers that are right after the edits."""
+def _values(one: ObservedProbe, aspect: str, not_recalled: str, withheld: str) -> Iterator[Value]:
+    """Yield the values against the answers that are right after the edits. The pre-edit answer of a control is right."""
     yield one.value(aspect, one.right)
     if one.probe.aspect == MULTI_HOP:
-        yield one.value("still-pre-edit", one.pre_edit)
+        yield evolve(one, missing=one.missing or withheld).value("still-pre-edit", one.pre_edit)
         yield evolve(one, missing=one.missing or not_recalled).value(RECALLED, one.right)
 
 

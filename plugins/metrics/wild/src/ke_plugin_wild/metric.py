@@ -25,6 +25,7 @@ from functools import partial
 from attrs import frozen
 
 from ke_core.plugin import (
+    EDITS_WITHHELD,
     EFFICACY,
     PARAPHRASE,
     PHASES,
@@ -110,7 +111,8 @@ class _Protocols:
             INFLATION: lambda: tokens() - generated(),
         }
         for suffix, measure in measures.items():
-            why = self.record.skipped or ""
+            withheld = self.phase == "after" and not self.record.edited
+            why = self.record.skipped or (EDITS_WITHHELD if withheld else "")
             yield measured(aspect + suffix, measure, why=why, phase=self.phase, style=style, tags=self.tags)
 
     def _forced(self, style: str, *, whole: bool) -> float:
@@ -122,7 +124,7 @@ class _Protocols:
         return math.fsum(shares) / len(shares)
 
     def _matching(self, probe: Probe, style: str) -> Iterator[float]:
-        """Yield the fraction of matching tokens of each query's target, also where the edit was not made.
+        """Yield the fraction of matching tokens of each query's target, also before editing.
 
         A failed request counts as no matching token, unless the method returns no log-probabilities at all.
         """
@@ -153,6 +155,6 @@ class _Protocols:
         return any(found) if probe.require == "any" else all(found)
 
     def _wanted(self, query: Query, probe: Probe) -> Verdict:
-        """Return the verdict of the target, which is judged as the pre-edit answer where the edit was not made."""
-        judged = expected(query, probe, self.phase, edited=self.record.edited)
+        """Return the verdict of the target, which is judged as the pre-edit answer before editing."""
+        judged = expected(query, probe, self.phase, edited=True)
         return Verdict.RIGHT if judged.gold == query.gold else Verdict.PRE_EDIT
