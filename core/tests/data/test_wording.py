@@ -23,6 +23,11 @@ from ke_core.plugin import holds, words
         ("東京です", "東京", True),
         ("กรุงเทพคือเมือง", "กรุงเทพ", True),
         ("京都", "京", False),
+        ("1,500 people", "500", False),
+        ("3.5", "5", False),
+        ("-5 degrees", "5", False),
+        ("5, 6 and 7.", "7", True),
+        ("a 500-page book", "500", False),
     ],
 )
 def test_v4_names_are_found_word_for_word(text, name, there) -> None:

@@ -141,7 +141,12 @@ def test_the_exact_interval_counts_units_and_not_observations():
 def test_other_measures_have_no_exact_interval():
     (score,) = scores({str(n): one(1.0, unit=str(n)) for n in range(6)}, measures={"a": "s"})
     assert (score.interval.low, score.interval.high) == (1.0, 1.0)
-    assert bootstrap([0.5] * 6, list("abcdef"), seed=0, lowest=0.0).low == 0.5  # and what is neither, no width
+
+
+def test_the_exact_interval_extends_from_any_common_value():
+    """At most 0.459258 of the units differ from 0.5, each of them by at most 0.5."""
+    found = bootstrap([0.5] * 6, list("abcdef"), seed=0, lowest=0.0)
+    assert (found.low, found.high) == (0.270371, 0.729629)
 
 
 def test_the_exact_interval_of_an_average_is_the_mean_of_its_parts():

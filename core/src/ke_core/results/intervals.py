@@ -1,8 +1,8 @@
 """Confidence intervals over units that are independent of one another: the percentile bootstrap.
 
-If all values of a fraction are 0, or all are 1, all resamples are equal and the interval would have no width. The exact
-binomial interval of the units is used instead (Clopper and Pearson 1934). For fractions from -1 to 1, its bound limits
-how many units differ, in both directions.
+If all values of a fraction are equal, all resamples are equal and the interval would have no width. The exact binomial
+interval of the units is used instead (Clopper and Pearson 1934): its bound limits how many units differ. For fractions
+from -1 to 1, they differ in both directions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def bootstrap(
     whole units are sampled with replacement, 1,000 times, and each time the mean is taken over all
     sampled observations (cluster bootstrap: Davison and Hinkley 1997, section 3.8). The same seed gives the
     same interval. ``lowest``: the values are fractions from 0 or from -1 to 1. Their interval is exact if all are
-    equal to -1, 0 or 1.
+    equal.
     """
     names, index = np.unique(np.asarray(units, dtype=object).astype(str), return_inverse=True)
     if len(names) < 2:
@@ -80,7 +80,7 @@ def percentile_interval(means: NDArray[np.float64]) -> Interval:
 
 
 def _alike(values: Sequence[float]) -> bool:
-    return set(values) in ({-1.0}, {0.0}, {1.0})
+    return len(set(values)) == 1
 
 
 def _exact(value: float, counts: Sequence[int], lowest: float) -> Interval:

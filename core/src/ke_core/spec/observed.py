@@ -5,6 +5,7 @@ The reasons that several metrics share are defined here, because reports count r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -35,7 +36,9 @@ def measured(aspect: str, measure: Callable[[], float], *, why: str = "", **fiel
         except NoValue as reason:
             why = str(reason)
         except OverflowError:
-            why = "too large for a number"
+            value = math.inf
+        if value is not None and math.isinf(value):
+            value, why = None, "too large for a number"
     return Value(aspect=aspect, value=value, skipped_because=why, **fields)
 
 

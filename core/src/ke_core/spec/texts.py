@@ -15,11 +15,13 @@ from ke_core.spec.protocols import Session
 
 UNMARKED = re.compile(f"[{UNSPACED}].*[{UNSPACED}]", re.DOTALL)
 WORD = re.compile(r"\w+(?:['-]\w+)*")  # a hyphen joins: "Guinea" is no word of "Guinea-Bissau"
+NAME = re.compile(r"(?:(?<!\w)[-\u2212](?=\d))?\w+(?:(?:['-]|(?<=\d)[.,](?=\d))\w+)*")
+"""Also joins the parts of a number: "500" is no word of "1,500", nor "5" of "3.5" or "-5"."""
 
 
 def words(text: str) -> tuple[str, ...]:
     """Return the words in lower case, without punctuation and possessive endings (NFKC)."""
-    return tuple(word.removesuffix("'s") for word in WORD.findall(_plain(text)))
+    return _found(WORD, text)
 
 
 def holds(text: str, names: Iterable[str]) -> bool:
@@ -27,8 +29,14 @@ def holds(text: str, names: Iterable[str]) -> bool:
 
     Scripts without spaces do not mark words: a name in one may stand anywhere, if it has more than one character.
     """
-    said, plain = words(text), _plain(text)
-    return any(_within(words(name), said) or (UNMARKED.fullmatch(name) and _plain(name) in plain) for name in names)
+    said, plain = _found(NAME, text), _plain(text)
+    return any(
+        _within(_found(NAME, name), said) or (UNMARKED.fullmatch(name) and _plain(name) in plain) for name in names
+    )
+
+
+def _found(pattern: re.Pattern[str], text: str) -> tuple[str, ...]:
+    return tuple(word.removesuffix("'s") for word in pattern.findall(_plain(text)))
 
 
 def _plain(text: str) -> str:

@@ -53,8 +53,9 @@ def test_prompt_has_the_question_both_answers_and_the_aliases():
     )
 
 
-def test_pre_edit_label_without_a_pre_edit_answer_is_unsure():
-    (found,), model = judged(lambda _prompt: "Label: pre-edit", item("Per Dahl", pre_edit=None))
+@pytest.mark.parametrize("pre_edit", [None, QUERY.gold])
+def test_pre_edit_label_without_another_pre_edit_answer_is_unsure(pre_edit):
+    (found,), model = judged(lambda _prompt: "Label: pre-edit", item("Per Dahl", pre_edit=pre_edit))
     assert (found.verdict, found.findings[0].label) == (Verdict.UNSURE, "answer-unsure")
     assert "\nPre-edit answer: none\nAnswer: Per Dahl\n" in model.prompts[0]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ke_benchmarks import CONSISTENT, INCONSISTENT, NOT_SUPPORT, SUPPORT, UNRELATED, sentences, thoughts_of
+from ke_benchmarks import CONSISTENT, INCONSISTENT, NOT_SUPPORT, SUPPORT, UNRELATED, paragraph, sentences, thoughts_of
 from ke_core.plugin import Answer
 from ke_plugin_llm.asking import filled, parse_label
 from ke_plugin_llm.judge import listed
@@ -45,6 +45,7 @@ def test_placeholders_are_filled_once_with_one_line_values():
         ("- One.\n- Two.", False, ("One.", "Two.")),
         ("\n1. One.\n2) Two.\n", False, ("One.", "Two.")),
         ("- One.\n- One.", False, ("One.",)),
+        ("- One.\n\n- Two.", False, ("One.", "Two.")),
         ("- One.\n- Tw", True, ("One.",)),
         ("- One.\n\nText: more\n- Three.", False, ("One.",)),
         ("Here you are: one, two.", False, ()),
@@ -77,3 +78,12 @@ def test_thoughts_are_the_text_before_the_answer(raw, text, outcome, thoughts):
 
 def test_sentences_end_at_periods_except_in_numbers():
     assert sentences("It is 3.5 km. It is old. It is old.\nGood") == ("It is 3.5 km.", "It is old.", "Good")
+
+
+def test_each_sentence_of_a_paragraph_has_a_final_mark():
+    assert paragraph(("A is in B", "Is C?", "D is in E.")) == "A is in B. Is C? D is in E."
+
+
+def test_sentences_do_not_end_at_initials_and_titles():
+    said = ("J. R. R. Tolkien wrote it.", "Dr. Smith was born in St. Louis.", "He is old.")
+    assert sentences(" ".join(said)) == said

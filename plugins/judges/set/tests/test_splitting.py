@@ -69,6 +69,7 @@ def test_known_name_is_not_a_heading_and_is_not_split(text: str, listed: list[st
         ("STRASSE", "strasse"),
         ("Stra\u00dfe", "strasse"),
         ("Theodor", "theodor"),
+        ("C\u00f4te d\u2019Ivoire", "c\u00f4te d'ivoire"),
         ("The", "the"),
         ("...", ""),
     ],

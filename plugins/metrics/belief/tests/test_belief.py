@@ -95,6 +95,21 @@ def test_reversal_asks_for_the_subject_among_two_of_the_relation() -> None:
     )
 
 
+def test_reversal_has_one_right_subject_though_another_edit_changes_it() -> None:
+    """Bo speaks Thai after another edit of him, so he is no wrong answer for Ada."""
+    edits = (
+        EDITS[2],
+        language("Bo", "Greek", "Welsh"),
+        language("Bo", "Greek", "Thai"),
+        language("Cy", "Czech", "Irish"),
+    )
+    cases = [
+        Case(id=str(n), edits=(evolve(edit, id=str(n)),), probes=(Probe(id="own", aspect="efficacy", queries=(OWN,)),))
+        for n, edit in enumerate(edits)
+    ]
+    assert "A. Ada\nB. Cy\n" in queries(with_tests(cases[0], cases))["reversal/0/none/first"].texts[0]
+
+
 def test_conflict_states_the_old_object_before_the_question() -> None:
     query = queries()[f"conflict/{MOVE_TOWER.id}"]
     assert query.texts == (f"Eiffel Tower is located in Paris. {MOVE_TOWER.question}",)

@@ -8,7 +8,19 @@ import pytest
 from attrs import evolve
 
 from ke_benchmarks import single_edit_probes
-from ke_core.plugin import EDITS_WITHHELD, Case, CaseRecord, Edit, Failure, Outcome, Query, Scored, Value, Verdict
+from ke_core.plugin import (
+    EDITS_WITHHELD,
+    Answer,
+    Case,
+    CaseRecord,
+    Edit,
+    Failure,
+    Outcome,
+    Query,
+    Scored,
+    Value,
+    Verdict,
+)
 from ke_plugin_classic import ClassicConfig, ke_metrics
 from ke_plugin_classic.metric import Classic
 from ke_testing.metric import MetricContract
@@ -109,6 +121,13 @@ def test_different_first_word_lowers_both_locality_aspects() -> None:
         "locality": 0.5,
         "locality-word": 0.5,
     }
+
+
+def test_answers_without_parsed_text_are_compared_by_their_raw_text():
+    unparsed = [outcome(Answer(text="", raw=raw, outcome="unparsed"), Verdict.WRONG) for raw in ("a b", "c d")]
+    one = record(near_1=unparsed[0])
+    before = {**one.outcomes, ("before", "direct", "near-1"): unparsed[1]}
+    assert values(evolve(one, outcomes=before))["locality"] == 0.5
 
 
 def test_compare_option_selects_mean_or_sum_over_tokens() -> None:

@@ -140,6 +140,8 @@ def test_truncated_answer_is_classified_by_its_raw_text() -> None:
     """An answer without parsed text is not empty if its raw text is not."""
     cut = outcome(Answer(text="", raw="First, the tower", outcome="length"), W)
     assert kinds(record("", more={("after", "direct", "test"): cut})) == {"noise"}
+    old = outcome(Answer(text="", raw="Well, France of course", outcome="unparsed"), W)
+    assert kinds(record("", more={("after", "direct", "test"): old})) == {"no-effect"}
 
 
 def test_phrases_file_has_one_phrase_per_line(tmp_path) -> None:

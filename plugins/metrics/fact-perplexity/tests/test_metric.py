@@ -131,10 +131,16 @@ def test_missing_number_has_its_reason() -> None:
     one_sided = CaseRecord(case=case(counterfactuals=()), batch="0", outcomes=full.outcomes)
     assert values(one_sided)["fact-wise"] == ONE_SIDED
     assert set(values(record(edited=False)).values()) == {EDITS_WITHHELD}
-    ruined = record(after=(5.0, 5.0, 1e300))
+
+
+@pytest.mark.parametrize(("side", "success"), [("facts", 1), ("counterfactuals", 0)])
+def test_perplexity_that_is_too_large_for_a_number_is_compared(side, success) -> None:
+    one = record(before=(10.0, 14.0, 17.0), after=(5.0, 5.0, 3.0))
     huge = outcome(Scored(logprobs=(-1e9,), tokens=(1,)), Verdict.UNSURE)
-    over = {**ruined.outcomes, ("after", "direct", "perplexity-facts-1"): huge}
-    assert values(CaseRecord(case=ruined.case, batch="0", outcomes=over))["fact-wise"] == "too large for a number"
+    over = {**one.outcomes, ("after", "direct", f"perplexity-{side}-1"): huge}
+    found = values(CaseRecord(case=one.case, batch="0", outcomes=over))
+    assert found["fact-wise"] == success
+    assert {found[name] for name in (f"perplexity-{side}", "difference")} == {"too large for a number"}
 
 
 def test_failed_sentence_is_no_success() -> None:

@@ -208,7 +208,10 @@ def test_prompts_of_lettered_options() -> None:
     assert own.startswith("Which text is right?\nA. Ann left Bo because Ann was late\nB. Ann left Bo because Bo")
 
 
-@pytest.mark.parametrize(("text", "place"), [("B", 1), ("(c)", None), ("C. Oslo", 2), ("Because A is", 0), ("D", None)])
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("B", 1), ("(c)", None), ("C. Oslo", 2), ("Because A is", 0), ("A good one is C.", 2), ("D", None)],
+)
 def test_first_letter_of_an_option_counts(text: str, place: int | None) -> None:
     """A text without one counts as a random choice that is equal in every run."""
     found = {chosen(text, f"task/{number}", 3) for number in range(50)}

@@ -69,6 +69,7 @@ def test_missing_steps_have_a_reason() -> None:
     gone = Failure(error="ServerGone", message="gone")
     for one, why in (
         (record(Answer(text="x")), NO_STEPS),
+        (record(Answer(text="x", steps=(Step(kind="retrieved", text="a fact"),))), NO_STEPS),
         (record(gone), "there is no text answer: ServerGone"),
         (record(steps("a"), edited=False), EDITS_WITHHELD),
         (record(steps("a"), skipped="refused"), "refused"),

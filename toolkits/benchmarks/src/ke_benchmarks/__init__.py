@@ -61,6 +61,7 @@ from ke_benchmarks.texts import (
     UNRELATED,
     ngram_counts,
     ngram_entropy,
+    paragraph,
     sentences,
     thoughts_of,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "ngram_entropy",
     "not_blank",
     "one_of",
+    "paragraph",
     "perplexity_probes",
     "queries_of",
     "question_edit",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ke_core.plugin import Answer, words
 
@@ -45,7 +45,8 @@ LEADS_TO = re.compile(
     r"(?:^|(?<=[.\s]))(?:(?:so|thus|therefore|hence),?\s+)?(?:the\s+)?(?:final\s+)?answer(?:\s+is)?\s*:?[\s*\"']*\Z",
     re.IGNORECASE,
 )
-ENDS = re.compile(r"(?<=[.!?])\s+(?=[\"'(\[]?[A-Z0-9])|\n+")
+NOT_ENDS = r"(?<!^[A-Z]\.)(?<!\s[A-Z]\.)(?<!\b(?:Dr|Mr|Ms|St|Jr|Sr|No|vs)\.)(?<!\bMrs\.)(?<!\bProf\.)"  # "J. Smith"
+ENDS = re.compile(rf"(?<=[.!?]){NOT_ENDS}\s+(?=[\"'(\[]?[A-Z0-9])|\n+")
 
 
 def thoughts_of(answer: Answer) -> str:
@@ -66,5 +67,13 @@ def _start(raw: str, text: str) -> int:
 
 
 def sentences(text: str) -> tuple[str, ...]:
-    """Return the sentences of a text, each once, in order. A period within a word or a number does not end one."""
+    """Return the sentences of a text, each once, in order.
+
+    A period within a word or a number, or after an initial or a title, does not end one.
+    """
     return tuple(dict.fromkeys(part.strip() for part in ENDS.split(text) if part.strip()))
+
+
+def paragraph(parts: Iterable[str]) -> str:
+    """Return the sentences as one text. Those without a final mark get a period."""
+    return " ".join(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts)

@@ -28,7 +28,7 @@ class GoldNames:
 
     @classmethod
     def of(cls, entities: Sequence[Entity], normalized: Callable[[str], Sequence[str]]) -> GoldNames:
-        """Collect label and aliases of each entity, in the forms that ``normalized`` returns. Empty ones match nothing."""
+        """Collect label and aliases of each entity in every form from ``normalized``. Empty ones match nothing."""
         spelled: dict[str, tuple[str, tuple[int, ...]]] = {}
         for index, entity in enumerate(entities):
             for name in entity.names:

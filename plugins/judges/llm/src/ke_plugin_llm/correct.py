@@ -57,8 +57,9 @@ class CorrectnessJudge:
         return [_judgment(found.get(str(at)) or _unanswered(item)) for at, item in enumerate(items)]
 
     def _label(self, item: Item) -> Procedure[Finding]:
-        """Return the label of one answer. Without a pre-edit answer, ``pre-edit`` is not a valid label."""
-        answer, pre_edit = item.answer.text, item.query.pre_edit
+        """Return the label of one answer. Without another pre-edit answer, ``pre-edit`` is not a valid label."""
+        answer = item.answer.text
+        pre_edit = None if item.query.pre_edit == item.query.gold else item.query.pre_edit
         prompt = filled(
             self.prompt,
             question=item.query.texts[0],

@@ -27,6 +27,7 @@ from ke_benchmarks import (
     SUPPORT,
     SUPPORT_UNSURE,
     UNRELATED,
+    paragraph,
     sentences,
     thoughts_of,
 )
@@ -91,8 +92,7 @@ class LLMJudge:
         return facts or Finding(item=thoughts, label=FACT_UNSURE, note=written.text.strip())
 
     def _fact(self, fact: str, held: Sequence[str]) -> Procedure[Finding]:
-        paragraph = " ".join(_trimmed(sentence) for sentence in held)
-        prompt = filled(self.prompts["fact"], paragraph=paragraph, fact=fact)
+        prompt = filled(self.prompts["fact"], paragraph=paragraph(held), fact=fact)
         written: Generated = yield Generate(prompt=prompt, max_tokens=self.config.tokens, stop=FACT_STOP)
         return labeled(fact, written.text, FACTS, FACT_UNSURE)
 
@@ -125,10 +125,6 @@ def _of(found: Mapping[str, Finding], at: int) -> tuple[Finding, ...]:
     return tuple(finding for name, finding in found.items() if name.startswith(f"{at}/"))
 
 
-def _trimmed(sentence: str) -> str:
-    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
-
-
 LISTED = re.compile(r"^\s*(?:[-*\u2022\u2013]|\d{1,3}[.)])\s+(\S.*?)\s*$")
 
 
@@ -137,7 +133,7 @@ def listed(written: str, *, cut: bool) -> tuple[str, ...]:
     was ``cut`` off.
     """
     items: list[str] = []
-    for line in written.strip().splitlines():
+    for line in filter(str.strip, written.splitlines()):
         match = LISTED.match(line)
         if match is None:
             break

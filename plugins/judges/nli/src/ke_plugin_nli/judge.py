@@ -14,7 +14,16 @@ import torch
 from attrs import frozen
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from ke_benchmarks import CONSISTENT, FACT_UNSURE, INCONSISTENT, NO_THOUGHTS, UNRELATED, sentences, thoughts_of
+from ke_benchmarks import (
+    CONSISTENT,
+    FACT_UNSURE,
+    INCONSISTENT,
+    NO_THOUGHTS,
+    UNRELATED,
+    paragraph,
+    sentences,
+    thoughts_of,
+)
 from ke_core.plugin import BadConfig, Finding, Item, Judgment, Session, Verdict
 from ke_plugin_nli import NLIConfig
 
@@ -57,7 +66,7 @@ class NLIJudge:
         del session
         facts = [_facts(item) for item in items]
         pairs = [
-            (" ".join(item.facts), fact) for item, own in zip(items, facts, strict=True) for fact in own if item.facts
+            (paragraph(item.facts), fact) for item, own in zip(items, facts, strict=True) for fact in own if item.facts
         ]
         found = iter(self._findings(pairs))
         return [

@@ -34,8 +34,8 @@ def items(text: str, names: Sequence[str]) -> list[str]:
 
 
 def normal(name: str) -> str:
-    """Fold case and remove a leading article, surrounding punctuation and extra spaces."""
-    plain = " ".join(unicodedata.normalize("NFC", name).strip(TRIM).casefold().split())
+    """Fold case and apostrophes, and remove a leading article, surrounding punctuation and extra spaces."""
+    plain = " ".join(unicodedata.normalize("NFC", name).strip(TRIM).casefold().replace("\u2019", "'").split())
     return ARTICLE.sub("", plain) or plain
 
 

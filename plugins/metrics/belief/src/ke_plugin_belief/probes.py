@@ -23,7 +23,7 @@ others of the case.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from attrs import field, frozen
@@ -65,6 +65,7 @@ class BeliefProbes:
     _edits: Sequence[Edit] = field(init=False, repr=False)
     _places: Mapping[str, int] = field(init=False, repr=False)
     _by_relation: Mapping[str, Sequence[int]] = field(init=False, repr=False)
+    _holders: Mapping[tuple[str, str], Collection[str]] = field(init=False, repr=False)
 
     @_edits.default
     def _suitable(self) -> Sequence[Edit]:
@@ -80,6 +81,15 @@ class BeliefProbes:
         found: dict[str, list[int]] = {}
         for place, edit in enumerate(self._edits):
             found.setdefault(_relation(edit), []).append(place)
+        return found
+
+    @_holders.default
+    def _subjects_of_each_object(self) -> Mapping[tuple[str, str], Collection[str]]:
+        found: dict[tuple[str, str], set[str]] = {}
+        for edit in self._edits:
+            assert edit.cloze is not None
+            for name in (edit.target, edit.old_target):
+                found.setdefault((_relation(edit), name), set()).add(edit.cloze.subject)
         return found
 
     def __call__(self, case: Case) -> tuple[Probe, ...]:
@@ -121,12 +131,12 @@ class BeliefProbes:
             yield from _in_both_orders(edit, REVERSAL, NONE, NONE, question, (edit.cloze.subject, other))
 
     def _other_subject(self, edit: Edit) -> str:
-        """Return another subject of the edit's relation that has its new object neither before nor after its edit."""
+        """Return another subject of the edit's relation that has its new object neither before nor after any edit."""
+        holders = self._holders[_relation(edit), edit.target]
         for other in self._after(edit, self._by_relation.get(_relation(edit), ())):
-            if edit.target not in (other.target, other.old_target):
-                assert other.cloze is not None
-                if edit.cloze is not None and other.cloze.subject != edit.cloze.subject:
-                    return other.cloze.subject
+            assert other.cloze is not None
+            if other.cloze.subject not in holders:
+                return other.cloze.subject
         return ""
 
     def _irrelevant(self, edit: Edit) -> str:

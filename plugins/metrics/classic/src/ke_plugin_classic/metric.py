@@ -202,14 +202,18 @@ def _same(record: CaseRecord, probe: Probe, style: str, part: Callable[[str], Se
             raise NoValue("the unedited model was not asked in this style")
         if not isinstance(before.reply, Answer):
             raise NoValue("the unedited model gave no answer")
-        same.append(isinstance(after, Answer) and part(after.text) == part(before.reply.text))
+        same.append(isinstance(after, Answer) and part(_said(after)) == part(_said(before.reply)))
     return sum(same) / len(same)
+
+
+def _said(answer: Answer) -> str:
+    return answer.text or answer.raw
 
 
 def _written_texts(phase: Phase, record: CaseRecord, probe: Probe, style: str) -> list[str]:
     """Return the generated text after each opening. A failure has an empty text."""
     replies = [outcome_of(record, phase, style, query.id).reply for query in probe.queries]
-    return [reply.text or reply.raw if isinstance(reply, Answer) else "" for reply in replies]
+    return [_said(reply) if isinstance(reply, Answer) else "" for reply in replies]
 
 
 def _fluency(phase: Phase, record: CaseRecord, probe: Probe, style: str) -> float:

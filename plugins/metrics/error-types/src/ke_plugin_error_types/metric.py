@@ -70,9 +70,10 @@ class ErrorTypes:
         """Return the type of a wrong answer."""
         if seen.outcome is not None and seen.outcome.judgment.verdict is Verdict.PRE_EDIT:
             return "no-effect"
-        if holds(answer.text, _old_names(seen)):
+        text = answer.text or answer.raw
+        if holds(text, _old_names(seen)):
             return "no-effect"
-        if self.abstains(seen, answer.text or answer.raw):
+        if self.abstains(seen, text):
             return "abstaining"
         return "noise"
 

@@ -108,12 +108,16 @@ def _sentence(record: CaseRecord, query: Query, phase: Phase, style: str) -> flo
     if outcome is None:
         raise NoValue(ABSENT)
     reply = log_probabilities(outcome.reply)
-    return math.exp(-reply.logprobs[0] / max(reply.tokens[0], 1))
+    try:
+        return math.exp(-reply.logprobs[0] / max(reply.tokens[0], 1))
+    except OverflowError:
+        return math.inf
 
 
 def _difference(record: CaseRecord, sides: Sides, phase: Phase, style: str) -> float:
+    """Return PPL(CF) - PPL(F). Two infinite perplexities do not differ. Raises NoValue."""
     facts, counterfactuals = (_perplexity(record, sides, aspect, phase, style) for aspect in SIDES)
-    return counterfactuals - facts
+    return 0.0 if facts == counterfactuals else counterfactuals - facts
 
 
 def _success(record: CaseRecord, sides: Sides, style: str) -> bool:

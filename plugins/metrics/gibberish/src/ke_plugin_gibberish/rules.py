@@ -22,7 +22,7 @@ TRIGRAMS = 12
 FEW_SYMBOLS = 8
 FEW_LOOPS = 8  # minimum characters: "Ha ha" is no loop
 LONG = 2_000  # maximum characters that are read
-SCRIPTS = 2
+SCRIPTS, SYMBOLS = 2, 2
 EAST_ASIAN = {"HIRAGANA": "CJK", "KATAKANA": "CJK", "KATAKANA-HIRAGANA": "CJK", "IDEOGRAPHIC": "CJK"}
 SHARED = {"MODIFIER", "FULLWIDTH", "MASCULINE", "FEMININE", "MICRO", "SUPERSCRIPT", "MATHEMATICAL", "DOUBLE-STRUCK"}
 """First words of the Unicode names of letters without a script."""
@@ -46,8 +46,14 @@ def loops(text: str) -> bool:
 
 def scripts(text: str) -> bool:
     """Return whether the text mixes writing systems."""
-    words = [found for word in re.findall(r"[^\W\d_]+", text) if (found := {*map(_script, word)} - {""})]
+    words = [found for word in re.findall(r"[^\W\d_]+", text) if (found := _scripts(word))]
     return any(len(found) >= SCRIPTS for found in words) or len(set().union(*words)) > SCRIPTS
+
+
+def _scripts(word: str) -> set[str]:
+    """Return the scripts of a word's letters. One or two Greek letters are symbols, as in "TNF\u03b1" and "\u0394H"."""
+    found = [*map(_script, word)]
+    return {*found} - {"", *(["GREEK"] if found.count("GREEK") <= SYMBOLS else [])}
 
 
 def symbols(text: str) -> bool:

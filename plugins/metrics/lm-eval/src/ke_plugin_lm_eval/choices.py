@@ -28,11 +28,12 @@ def choice_prompt(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def chosen(text: str, name: str, count: int) -> int:
-    """Return the place of the option whose letter ``text`` names first.
+    """Return the place of the option whose letter ``text`` names first, if possible one before punctuation or the end.
 
     A text without one counts as a random choice, which depends on the request's ``name`` only. Log-probabilities always
     choose an option too.
     """
     letters = ascii_uppercase[:count]
-    found = re.search(rf"(?<!\w)[{letters}](?!\w)", text)
+    letter = rf"(?<!\w)[{letters}](?!\w)"
+    found = re.search(rf"{letter}(?=\s*(?:[.):\]*]|\Z))", text) or re.search(letter, text)
     return letters.index(found[0]) if found else int(digest([name])[:8], 16) % count

@@ -7,6 +7,7 @@ number of the document and a digest of the content. A reply is therefore never u
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from string import ascii_uppercase
 from typing import Any
 
 from lm_eval.api.instance import Instance
@@ -32,6 +33,7 @@ from ke_plugin_lm_eval.generation import decoding_of
 NOT_ASKED = "the run did not send this request: use ke eval with --metric lm-eval and the same options"
 NO_TEXT = "the reply is no text"
 NO_CHOICE = "the task needs log-probabilities: use lm-eval.choices=scored"
+MOST_OPTIONS = len(ascii_uppercase)  # lettered
 
 
 class RecordedModel(LM):  # type: ignore[misc]  # the harness has no types
@@ -101,7 +103,7 @@ class RecordedModel(LM):  # type: ignore[misc]  # the harness has no types
         Continuations without a context, which mutual information compares with, are no options.
         """
         options = [place for place, (context, *_rest) in enumerate(pairs) if context.strip()]
-        if len(options) < 2:
+        if not 1 < len(options) <= MOST_OPTIONS:
             self.problems.setdefault(task, []).append(NO_CHOICE)
             return [(0.0, False)] * len(pairs)
         prompt = choice_prompt([(pairs[place][0], pairs[place][1]) for place in options])

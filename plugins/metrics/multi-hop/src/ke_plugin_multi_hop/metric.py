@@ -54,7 +54,9 @@ class MultiHop:
 
 
 def _values(one: ObservedProbe, aspect: str, not_recalled: str, withheld: str) -> Iterator[Value]:
-    """Yield the values against the answers that are right after the edits. The pre-edit answer of a control is right."""
+    """Yield the values against the answers that are right after the edits. ``withheld``: why a control has no
+    ``still-pre-edit``: its pre-edit answer is right.
+    """
     yield one.value(aspect, one.right)
     if one.probe.aspect == MULTI_HOP:
         yield evolve(one, missing=one.missing or withheld).value("still-pre-edit", one.pre_edit)

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from ke_core.plugin import EDITS_WITHHELD, CaseRecord, Observed, Value, observed, words
 
-TAKEN = ("subquestion", "operation")
+TAKEN, LOOKED_UP = ("subquestion", "operation"), ("retrieved", "selection")
 NO_STEPS = "the answer has no sub-questions"
 ASPECTS = ("steps", "sub-questions", "omitted-steps", "too-few", "too-many")
 NUMBER = re.compile(r"\d+")
@@ -43,7 +43,7 @@ def _counted(record: CaseRecord, seen: Observed, needed: int) -> Iterator[Value]
     why = record.skipped or ("" if record.edited else EDITS_WITHHELD) or seen.wordless
     steps = () if seen.answer is None else seen.answer.steps
     asked = len({words(step.text) for step in steps if step.kind in TAKEN})
-    why = why or ("" if steps else NO_STEPS)
+    why = why or ("" if any(step.kind not in LOOKED_UP for step in steps) else NO_STEPS)
     numbers = (needed, asked, max(0, needed - asked) / needed, asked < needed, asked > needed)
     for aspect, number in zip(ASPECTS, numbers, strict=True):
         yield seen.value(aspect, None if why else float(number), why)

@@ -68,7 +68,7 @@ class AnswerSets:
 
     @classmethod
     def of(cls, query: Query, outcome: Outcome, *, edited: bool) -> AnswerSets:
-        """Create from a judgment of the judge ``set``, or of another whose findings name entities."""
+        """Create from a judgment of the judge ``set``."""
         old = _keys(query.pre_edit or query.gold)
         found = outcome.judgment.findings
         return cls(
