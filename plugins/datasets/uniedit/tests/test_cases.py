@@ -228,3 +228,12 @@ def test_folder_may_be_relative(stored, tmp_path, monkeypatch) -> None:
     stored({"7": record()})
     monkeypatch.chdir(tmp_path)
     assert len([*build_dataset("uniedit", data_dir=".").cases()]) == 1
+
+
+def test_no_embedded_locality_question_is_edited_by_any_case() -> None:
+    cases = list(build_dataset("uniedit-atlas").cases())
+    edited = {edit.cloze.prompt for case in cases for edit in case.edits}
+    queries = [
+        query for case in cases for probe in case.probes if probe.aspect == "locality" for query in probe.queries
+    ]
+    assert not edited & {query.texts[0] for query in queries}
