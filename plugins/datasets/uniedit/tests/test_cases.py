@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugin import Dataset, KEWarning
+from ke_core.plugin import BadConfig, Dataset, KEWarning
 from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field, write_json
 
 EDIT = ["h_e", "r_e", "t_e"]
@@ -191,6 +191,12 @@ def test_domains_and_part_are_options(stored) -> None:
     assert [case.id for case in stored({"3": record()}, "art", part="train").cases()] == ["art-3"]
     message = read_error(stored({"2": record()}, domains="law").cases)
     assert "uniedit has no domain 'law'" in message
+
+
+@pytest.mark.parametrize("options", [{"domains": "art"}, {"part": "train"}])
+def test_embedded_dataset_refuses_domains_and_part(options) -> None:
+    with pytest.raises(BadConfig, match=r"uniedit-atlas does not read uniedit\.domains or uniedit\.part"):
+        build_dataset("uniedit-atlas", **options)
 
 
 def test_missing_folder_is_named(tmp_path) -> None:

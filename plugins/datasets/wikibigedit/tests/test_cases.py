@@ -119,6 +119,13 @@ def test_steps() -> None:
         build_dataset("wikibigedit", steps="9")
 
 
+def test_embedded_dataset_has_three_timesteps() -> None:
+    timesteps = {case.tags["timestep"] for case in build_dataset("wikibigedit-atlas").cases()}
+    assert timesteps == {step.replace("_", " to ") for step in STEPS[:3]}
+    with pytest.raises(BadConfig, match=r"wikibigedit-atlas: steps must be numbers from 1 to 3 with commas, not '2,4'"):
+        build_dataset("wikibigedit-atlas", steps="2,4")
+
+
 @pytest.mark.parametrize("field", ["subject", "update", "rephrase", "ans", "loc", "loc_ans", "mhop", "mhop_ans"])
 def test_missing_field_is_named(stored, field) -> None:
     assert f"record 1: {field}: missing" in read_error(stored([with_field(RECORD, field)]).cases)

@@ -16,9 +16,10 @@ from ke_benchmarks.graph import (
     sampled_subjects,
     unrelated_questions,
 )
+from ke_plugin_wikibigedit import ATLAS_STEPS
 
-TIMESTEPS, EACH = 3, 4
-"""Timesteps, and records of each relation in one of them."""
+EACH = 4
+"""Records of each relation in a timestep."""
 PERSONA = "I write quiz cards for my pupils and need one more answer. {}"
 HOPS = {
     "capital": "What is the capital of the country where the city of {} lies?",
@@ -30,11 +31,11 @@ HOPS = {
 def atlas_records() -> tuple[tuple[Mapping[str, Any], ...], ...]:
     """Return the records of each timestep. Only the country of a city has a multi-hop question."""
     graph = load_atlas()
-    found: list[list[dict[str, Any]]] = [[] for _ in range(TIMESTEPS)]
-    edited = {relation: sampled_subjects(graph, relation, TIMESTEPS * EACH, "wikibigedit") for relation in REPHRASED}
+    found: list[list[dict[str, Any]]] = [[] for _ in range(ATLAS_STEPS)]
+    edited = {relation: sampled_subjects(graph, relation, ATLAS_STEPS * EACH, "wikibigedit") for relation in REPHRASED}
     for relation, subjects in edited.items():
         for place, subject in enumerate(subjects):
-            found[place % TIMESTEPS].append(_record(graph, relation, subject, edited))
+            found[place % ATLAS_STEPS].append(_record(graph, relation, subject, edited))
     return tuple(tuple(sorted(step, key=lambda record: sort_key("wikibigedit", record["update"]))) for step in found)
 
 

@@ -19,7 +19,7 @@ from ke_benchmarks import (
     with_decoys,
 )
 from ke_core.plugin import Case, DataFile, Prompt, Query, sha256_of
-from ke_plugin_wikibigedit import STEPS, WikibigeditConfig, numbers
+from ke_plugin_wikibigedit import ATLAS_STEPS, STEPS, WikibigeditConfig, numbers
 from ke_plugin_wikibigedit.atlas import atlas_records
 from ke_plugin_wikibigedit.cases import WikibigeditRecord, case, one_layout
 
@@ -93,7 +93,7 @@ class WikibigeditAtlas(EmbeddedDataset, Wikibigedit):
     @property
     def steps(self) -> tuple[int, ...]:
         """The numbers of the timesteps that are read."""
-        return tuple(step for step in numbers(self.config.steps) if step <= len(atlas_records()))
+        return numbers(self.config.steps, ATLAS_STEPS)
 
     def checksum(self) -> str:
         """Return the checksum of the records."""
