@@ -150,6 +150,21 @@ def test_object_may_be_named_by_any_published_name(stored) -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        (REPHRASE, ("Tobin Crane", "T. Crane")),
+        (REVERSAL, ("Ostrel Mills", "the Mills")),
+        (ALIAS, ("T. Crane", "Tobin Crane")),
+        (MULTI_HOP, ("Orm",)),
+    ],
+)
+def test_answer_to_a_generality_question_may_be_any_published_name(stored, question, names) -> None:
+    [case] = stored({"7": record(question)}).cases()
+    [query] = [probe.queries[0] for probe in case.probes if probe.aspect == "portability"]
+    assert query.gold.entities[0].names == names
+
+
+@pytest.mark.parametrize(
     "tail", [{"datatype": "time", "value": {"time": "+1820"}}, {"datatype": "string", "value": "1820"}]
 )
 def test_value_as_object_has_no_aliases(stored, tail) -> None:

@@ -42,7 +42,7 @@ def _rephrase(graph: Graph, country: str) -> Found:
 
 def _reversal(graph: Graph, country: str) -> Found:
     hop = _hop(graph, country, "capital", EDIT)
-    return _single(f"{hop['target']} is the capital of", graph.mention(country), [["t_e", "r_e", "h_e", "b", "s"]], hop)
+    return _single(f"{hop['target']} is the capital of", hop["subject"], [["t_e", "r_e", "h_e", "b", "s"]], hop)
 
 
 def _multi_hop(graph: Graph, country: str) -> Found:
