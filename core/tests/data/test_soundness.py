@@ -104,8 +104,8 @@ def test_an_answer_may_be_an_address() -> None:
     assert (level, rule) == ("error", "label")
 
 
-@pytest.mark.parametrize(("aspect", "wrong"), [("fluency", 0), ("portability", 1)])
-def test_texts_that_are_continued_for_fluency_have_no_right_answer(aspect: str, wrong: int) -> None:
+@pytest.mark.parametrize(("aspect", "wrong"), [("fluency", 0), ("locality", 0), ("portability", 1)])
+def test_fluency_and_locality_need_no_right_answer(aspect: str, wrong: int) -> None:
     query = evolve(CASE.probes[0].queries[0], id="opening", gold=Gold(), pre_edit=None)
     opening = Probe(id="opening", aspect=aspect, queries=(query,), phase="both")
     assert len(found(evolve(CASE, probes=(*CASE.probes, opening)))) == wrong

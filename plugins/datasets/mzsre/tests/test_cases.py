@@ -95,6 +95,7 @@ def test_targets_are_scored_without_a_space_in_a_language_without_spaces(stored)
     record = {"en": ENGLISH, "zh": CHINESE}
     [case] = stored("bizsre_test.json", record, name="bizsre", edit="zh").cases()
     assert case.edits[0].target == "克兰"
+    assert case.edits[0].statement == case.edits[0].after.text == "谁建立了奥斯特雷尔?克兰"
     scored = {
         (probe.aspect, query.tags["language"]): query.continuations[0]
         for probe in case.probes

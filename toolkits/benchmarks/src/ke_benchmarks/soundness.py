@@ -5,9 +5,9 @@ rule        level   problem
 =========== ======= ====================================================================================
 id          error   two cases, or two edits or probes of a case, share an id; one query id has two
                     questions; one edit id has two statements; a probe or query names an unknown edit
-answer      error   a question has no right answer, no edit deletes one, and it does not measure fluency; a
-                    name is blank; the right answer after the edit was right before (warning: the two only
-                    share a name)
+answer      error   a question has no right answer, no edit deletes one, and it measures neither fluency
+                    nor locality; a name is blank; the right answer after the edit was right before
+                    (warning: the two only share a name)
 label       error   a bare id in place of a missing label, an address in place of the label of an entity
                     with an id, or either in a question
 chain       error   a hop does not start where the previous one ended, or the chain has a cycle
@@ -26,7 +26,7 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
-from ke_core.plugin import EFFICACY, FLUENCY, Case, Edit, Entity, Fact, Gold, Query
+from ke_core.plugin import EFFICACY, FLUENCY, LOCALITY, Case, Edit, Entity, Fact, Gold, Query
 
 Level = Literal["error", "warning"]
 Found = tuple[Level, str, str]
@@ -155,11 +155,11 @@ def _ids(case: Case) -> Iterator[Found]:
 
 def _answers(case: Case) -> Iterator[Found]:
     deletes = any(edit.removed and len(edit.removed) > len(edit.added) for edit in case.edits)
-    openings = {query.id for probe in case.probes if probe.aspect == FLUENCY for query in probe.queries}
+    compared = {query.id for probe in case.probes if probe.aspect in (FLUENCY, LOCALITY) for query in probe.queries}
     for query in queries(case):
         where = f"query {query.id!r}"
-        # log-probability or fluency of a text: no answer
-        measured = len(query.continuations) == 1 or query.id in openings
+        # log-probability, fluency, or agreement of both models: no right answer is needed
+        measured = len(query.continuations) == 1 or query.id in compared
         if not query.gold.entities and not deletes and not measured:
             yield "error", "answer", f"{where} has no right answer"
         if not all(text.strip() for text in query.texts) and not (query.continuations and query.is_whole_text):
