@@ -29,6 +29,7 @@ from ke_plugin_mello.editor import Mello
 from ke_plugin_multi_hop.retrieval import Retrieval
 from ke_plugin_pokemqa import PokemqaConfig
 from ke_plugin_pokemqa.editor import Pokemqa
+from ke_testing.dataset import build_dataset
 from ke_testing.fakes import ScriptedModel, make_session
 
 DATASET = Atlas(config=AtlasConfig())
@@ -130,6 +131,11 @@ def test_hops_with_retrieved_edits_are_answered_correctly(method: str) -> None:
     ):  # deepedit uses any fact that names the hop's entity, and a detector makes mistakes
         assert sum(seen["hops-answered"]) / len(seen["hops-answered"]) > 0.95
     assert len(seen["retrieval"]) == len(CASES)
+
+
+@pytest.mark.parametrize("name", ["akew", "knowedit", "mzsre", "qaedit", "uniedit", "unkebench", "wikibigedit"])
+def test_datasets_without_pre_edit_answers_have_no_sub_questions(name: str) -> None:
+    assert SUB_QUESTIONS not in build_dataset(f"{name}-atlas").material()
 
 
 @pytest.mark.parametrize("method", METHODS)

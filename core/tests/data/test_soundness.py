@@ -97,6 +97,20 @@ def test_x7_a_thing_may_be_called_like_an_id() -> None:
     assert found(with_gold(Gold(entities=(Entity(label="Q1", id="Q7265311"),)))) == []
 
 
+def test_an_answer_may_be_an_address() -> None:
+    address = Entity(label="https://doi.org/10.1515/cllt")
+    assert found(with_gold(Gold(entities=(address,)))) == []
+    [(level, rule, _what)] = found(with_gold(Gold(entities=(evolve(address, id=address.label),))))
+    assert (level, rule) == ("error", "label")
+
+
+@pytest.mark.parametrize(("aspect", "wrong"), [("fluency", 0), ("locality", 0), ("portability", 1)])
+def test_fluency_and_locality_need_no_right_answer(aspect: str, wrong: int) -> None:
+    query = evolve(CASE.probes[0].queries[0], id="opening", gold=Gold(), pre_edit=None)
+    opening = Probe(id="opening", aspect=aspect, queries=(query,), phase="both")
+    assert len(found(evolve(CASE, probes=(*CASE.probes, opening)))) == wrong
+
+
 def test_empty_answer_is_correct_if_the_edit_removes_the_only_object() -> None:
     edit = CASE.edits[0]
     assert edit.before is not None
@@ -116,6 +130,16 @@ def test_facts_that_claim_no_chain_need_not_be_connected() -> None:
 def test_chain_without_tags_is_labeled_by_its_hops() -> None:
     broken = with_chain(("a", "b"), ("c", "d"))
     assert any(rule == "chain" for _level, rule, _what in found(evolve(broken, tags={})))
+
+
+def test_hops_of_a_set_operation_are_no_chain() -> None:
+    """The union of two answers is not the answer of the last hop."""
+    case = evolve(with_chain(("a", "b"), ("c", "d")), tags={})
+    multi = next(probe for probe in case.probes if probe.queries[0].hops)
+    both = Gold(entities=(*multi.queries[0].gold.entities, PARIS), require="all")
+    union = evolve(multi, queries=tuple(evolve(query, gold=both) for query in multi.queries))
+    case = evolve(case, probes=tuple(union if probe is multi else probe for probe in case.probes))
+    assert not any(rule == "chain" for _level, rule, _what in found(case))
 
 
 def test_an_edit_that_nobody_tests_is_a_warning() -> None:

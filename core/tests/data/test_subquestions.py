@@ -70,6 +70,14 @@ def test_v16_question_without_known_old_answers_is_not_decomposed() -> None:
     assert set(sub_questions([Case(id="1", probes=probes)])) == {"1/mayor", "1/both"}  # mayor is a hop, and not edited
 
 
+def test_questions_of_both_phases_are_not_decomposed_without_pre_edit_answers_except_for_locality_and_fluency() -> None:
+    """Data without pre-edit answers have their new answers only."""
+    aspects = ("efficacy", "paraphrase", "portability", "locality", "fluency")
+    query = Query(id="q", texts=("Who?",), gold=gold("Gualtieri"))
+    probes = [Probe(id=name, aspect=name, queries=(evolve(query, id=name),), phase="both") for name in aspects]
+    assert set(sub_questions([Case(id="1", probes=tuple(probes))])) == {"1/locality", "1/fluency"}
+
+
 def test_question_is_not_decomposed_if_its_last_hop_does_not_answer_it() -> None:
     """CompKE's set operations come after the hops."""
     joined = evolve(MULTI, gold=gold("Rome"))

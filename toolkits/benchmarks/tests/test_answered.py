@@ -21,11 +21,13 @@ from ke_benchmarks import (
 )
 from ke_benchmarks.graph import (
     PROFILE,
+    REPHRASED,
     load_atlas,
     other_object,
     profile,
     profile_text,
     profiled_countries,
+    rephrased,
     unrelated_questions,
 )
 from ke_core.plugin import BadData, Entity, Gold, Query
@@ -138,6 +140,19 @@ def test_miniatures_are_the_same_in_every_process_and_change_what_they_should() 
         assert tuple(described) == PROFILE
         assert new != graph.object(country, "capital")
         assert all(entity.label in text for entity in described.values())
-        near = unrelated_questions(graph, "capital", country, "test")
+        edited: dict[str, list[str]] = {relation: [] for relation in REPHRASED}
+        near = unrelated_questions(graph, "capital", country, edited, "test")
         assert len(near) == 6
         assert not any(graph.entity(country).label in question for question, _answer in near)
+        edited["currency"] = [
+            one.key for one in graph.subjects("currency") if graph.question(one.key, "currency") in dict(near)
+        ]
+        others = unrelated_questions(graph, "capital", country, edited, "test")
+        assert not {*near[:2]} & {*others[:2]}
+        assert near[2:] == others[2:]
+
+
+def test_second_wording_has_the_article_of_the_subject() -> None:
+    graph = load_atlas()
+    assert rephrased(graph, "capital", "country:PH") == "Which city serves as the capital of the Philippines?"
+    assert rephrased(graph, "continent", "country:PH") == "The Philippines lies on which continent?"

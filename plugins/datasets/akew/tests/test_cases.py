@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 
+from ke_core.app import in_form
 from ke_core.plugin import Dataset, KEWarning
 from ke_testing.dataset import DatasetContract, read_error, stored_fixture, with_field
 
@@ -86,6 +87,18 @@ class TestForms:
             "paraphrase": ["Ostrel Mills was set up by"],
             "sub-question": ["Ostrel Mills is on", "Ostrel Mills was set up by"],
         }
+
+    @pytest.mark.parametrize("form", ["text", "fact", "triplets"])
+    def test_edited_question_is_no_cloze_for_editors_of_clozes(self, stored, form) -> None:
+        [case] = stored([SINGLE], edit=form).cases()
+        own = case.probes[0].queries[0]
+        assert in_form(own, "after", "cloze", edited=True).texts == ("Who set up Ostrel Mills?",)
+
+    def test_edited_question_names_its_edit_unless_triplets_make_it(self, stored) -> None:
+        side_fact = REWRITE | {"unsfact_triplets_GPT": REWRITE["unsfact_triplets_GPT"][:1]}
+        for form, named in (("text", True), ("fact", True), ("triplets", False)):
+            [case] = stored([SINGLE | {"requested_rewrite": side_fact}], edit=form).cases()
+            assert case.probes[0].queries[0].edit == (case.edits[0].id if named else None)
 
     def test_both_spellings_of_aliases_are_read(self, stored) -> None:
         query = next(stored([SINGLE]).cases()).probes[0].queries[0]

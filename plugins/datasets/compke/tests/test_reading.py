@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ke_benchmarks.soundness import problems
 from ke_core.plugin import BadData, Case, Dataset
 from ke_plugin_compke import CompkeConfig
 from ke_plugin_compke.dataset import compke
@@ -165,3 +166,8 @@ def test_missing_file_has_instructions(ke_no_data: Path) -> None:
 def test_source_of_an_own_file(read: Read, record: dict[str, Any], tmp_path: Path) -> None:
     read([record])
     assert compke(CompkeConfig(file=str(tmp_path / "own.json"))).info().source == "your own file: -o compke.file=FILE"
+
+
+def test_embedded_cases_are_sound() -> None:
+    """Set operations are not chains."""
+    assert problems(build_dataset("compke-atlas").cases()) == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ke_benchmarks import count_cases
+from ke_benchmarks.soundness import problems
 from ke_core.plugin import FLUENCY, SINGLE_ASPECTS, Dataset
 from ke_testing.dataset import DatasetContract
 
@@ -38,6 +39,12 @@ def test_probes_contain_every_prompt_of_the_record(record, stored) -> None:
         "locality-probability": [(text, "cloze", kept) for text in near],
     }
     assert {probe.aspect for probe in case.probes} == set(SINGLE_ASPECTS)
+
+
+def test_records_with_openings_are_sound(records, stored) -> None:
+    """The files have no names of relations, and openings have no right answer."""
+    found = problems(stored(records, openings="3").cases())
+    assert [problem for problem in found if problem.level == "error"] == []
 
 
 def test_openings_are_continued_without_stop_rule(record, stored) -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from ke_benchmarks.soundness import problems
 from ke_core.plugin import Dataset, KEWarning
 from ke_plugin_knowedit import SETS
 from ke_plugin_knowedit.layouts import groups
@@ -159,6 +160,14 @@ def test_opinion_is_the_same_in_every_run_and_any_text_of_its_sentiment_is_right
     assert {entity.label for entity in gold.entities} in ({*CONVSENT["pos"]}, {*CONVSENT["neg"]})
     assert "the Lume" in first.probes[-1].queries[0].texts[0]
     assert "Ostrel Mills" in second.probes[-1].queries[0].texts[0]
+
+
+def test_opinion_about_another_topic_has_no_right_answer_and_is_sound(stored) -> None:
+    dataset = stored("convsent")
+    cases = list(dataset.cases())
+    names = {f"{case.id}/{case.probes[-1].queries[0].id}" for case in cases}
+    assert not names & {*dataset.material()["answers"].value}
+    assert [problem for problem in problems(cases) if problem.level == "error"] == []
 
 
 @pytest.mark.parametrize("keys", [("K_F", "K_R"), ("success", "locality")])

@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from ke_benchmarks.graph import load_atlas
 from ke_core.plugin import BadConfig, Dataset, KEWarning
+from ke_plugin_mzsre.atlas import COUNTRIES, atlas_records
 from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field, write_json
 
 ENGLISH = {
@@ -93,6 +95,7 @@ def test_targets_are_scored_without_a_space_in_a_language_without_spaces(stored)
     record = {"en": ENGLISH, "zh": CHINESE}
     [case] = stored("bizsre_test.json", record, name="bizsre", edit="zh").cases()
     assert case.edits[0].target == "克兰"
+    assert case.edits[0].statement == case.edits[0].after.text == "谁建立了奥斯特雷尔?克兰"
     scored = {
         (probe.aspect, query.tags["language"]): query.continuations[0]
         for probe in case.probes
@@ -147,3 +150,14 @@ def test_missing_field_is_named(stored, field) -> None:
 
 def test_missing_language_is_named(stored) -> None:
     assert "record 1: zh: missing" in read_error(stored("mzsre_test_duplicate_enzh.json", {"en": ENGLISH}).cases)
+
+
+def test_embedded_edits_change_the_answer_to_the_portability_question() -> None:
+    graph = load_atlas()
+    continents = {
+        graph.entity(f"country:{code}").label: graph.objects(f"country:{code}", "continent")[0].label
+        for code in COUNTRIES
+    }
+    records = [record["en"] for record in atlas_records()]
+    assert len(records) == 24
+    assert all(continents[record["subject"]] != record["portability"]["New Answer"] for record in records)

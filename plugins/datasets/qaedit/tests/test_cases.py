@@ -97,3 +97,18 @@ def build_or_skip() -> Any:
     if not dataset.checksum():
         pytest.skip("QAEdit_inter_1k.json is missing: set KE_DATA_DIR")
     return dataset.cases()
+
+
+def test_no_embedded_locality_question_is_edited_by_any_case() -> None:
+    cases = list(build_dataset("qaedit-atlas", locality="5").cases())
+    edited = {edit.question for case in cases for edit in case.edits}
+    queries = [
+        query for case in cases for probe in case.probes if probe.aspect == "locality" for query in probe.queries
+    ]
+    assert not edited & {query.texts[0] for query in queries}
+
+
+def test_embedded_paraphrases_have_the_article_of_the_country() -> None:
+    cases = build_dataset("qaedit-atlas").cases()
+    asked = {probe.queries[0].texts[0] for case in cases for probe in case.probes if probe.aspect == "paraphrase"}
+    assert {"Which city serves as the capital of the Philippines?", "The Netherlands lies on which continent?"} <= asked

@@ -46,6 +46,7 @@ def note(case: Case) -> str:
         ("(Ada; won; a prize (gold)", ("Ada", "won", "a prize (gold)")),
         ("(The) Quay; is; a band", ("(The) Quay", "is", "a band")),
         ("(Ada; sold; 9).", ("Ada", "sold", "9")),
+        ("( Ada  Lee;  has  sold ;\t9 )", ("Ada Lee", "has sold", "9")),
     ],
 )
 def test_parse_triple(text: str, parts: tuple[str, str, str]) -> None:

@@ -157,6 +157,10 @@ def test_sentences_are_scored_in_the_style_direct_only(own: Callable[..., Recoe]
     assert dataset.prompt(query, "cot") is None
 
 
+def test_embedded_dataset_has_the_prefix_of_the_family() -> None:
+    assert {spec.prefix for spec in ke_datasets()} == {"recoe"}
+
+
 def test_option_perplexity(tmp_path: Path, record: dict[str, Any]) -> None:
     path = tmp_path / "own.json"
     path.write_text(json.dumps([{**record, "scheme": "superlative"}]), encoding="utf-8")

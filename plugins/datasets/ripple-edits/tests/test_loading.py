@@ -271,6 +271,12 @@ def test_blank_aliases_are_ignored(loaded: Any, record: dict[str, Any]) -> None:
     assert probes(case, "relation-specificity")[0].queries[0].gold.entities[0].aliases == ("m",)
 
 
+@pytest.mark.parametrize("name", ["atlas", "recent", "random", "popular"])
+def test_own_file_is_refused_by_the_other_datasets(name: str, sample: Path) -> None:
+    with pytest.raises(BadData, match=rf"ripple-edits-{name} does not read ripple-edits\.file"):
+        build_dataset(f"ripple-edits-{name}", file=str(sample))
+
+
 def test_missing_option_file_has_instructions(toy: Any) -> None:
     with pytest.raises(BadData, match="needs a file") as caught:
         list(build_dataset("ripple-edits").cases())

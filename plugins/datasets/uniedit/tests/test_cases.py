@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ke_core.plugin import Dataset, KEWarning
+from ke_core.plugin import BadConfig, Dataset, KEWarning
 from ke_testing.dataset import DatasetContract, build_dataset, read_error, with_field, write_json
 
 EDIT = ["h_e", "r_e", "t_e"]
@@ -150,6 +150,21 @@ def test_object_may_be_named_by_any_published_name(stored) -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        (REPHRASE, ("Tobin Crane", "T. Crane")),
+        (REVERSAL, ("Ostrel Mills", "the Mills")),
+        (ALIAS, ("T. Crane", "Tobin Crane")),
+        (MULTI_HOP, ("Orm",)),
+    ],
+)
+def test_answer_to_a_generality_question_may_be_any_published_name(stored, question, names) -> None:
+    [case] = stored({"7": record(question)}).cases()
+    [query] = [probe.queries[0] for probe in case.probes if probe.aspect == "portability"]
+    assert query.gold.entities[0].names == names
+
+
+@pytest.mark.parametrize(
     "tail", [{"datatype": "time", "value": {"time": "+1820"}}, {"datatype": "string", "value": "1820"}]
 )
 def test_value_as_object_has_no_aliases(stored, tail) -> None:
@@ -193,6 +208,12 @@ def test_domains_and_part_are_options(stored) -> None:
     assert "uniedit has no domain 'law'" in message
 
 
+@pytest.mark.parametrize("options", [{"domains": "art"}, {"part": "train"}])
+def test_embedded_dataset_refuses_domains_and_part(options) -> None:
+    with pytest.raises(BadConfig, match=r"uniedit-atlas does not read uniedit\.domains or uniedit\.part"):
+        build_dataset("uniedit-atlas", **options)
+
+
 def test_missing_folder_is_named(tmp_path) -> None:
     dataset = build_dataset("uniedit", data_dir=str(tmp_path))
     assert "the folder test of uniedit is missing" in read_error(dataset.cases)
@@ -228,3 +249,12 @@ def test_folder_may_be_relative(stored, tmp_path, monkeypatch) -> None:
     stored({"7": record()})
     monkeypatch.chdir(tmp_path)
     assert len([*build_dataset("uniedit", data_dir=".").cases()]) == 1
+
+
+def test_no_embedded_locality_question_is_edited_by_any_case() -> None:
+    cases = list(build_dataset("uniedit-atlas").cases())
+    edited = {edit.cloze.prompt for case in cases for edit in case.edits}
+    queries = [
+        query for case in cases for probe in case.probes if probe.aspect == "locality" for query in probe.queries
+    ]
+    assert not edited & {query.texts[0] for query in queries}

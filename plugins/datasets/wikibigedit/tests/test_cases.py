@@ -119,6 +119,27 @@ def test_steps() -> None:
         build_dataset("wikibigedit", steps="9")
 
 
+def test_embedded_dataset_has_three_timesteps() -> None:
+    timesteps = {case.tags["timestep"] for case in build_dataset("wikibigedit-atlas").cases()}
+    assert timesteps == {step.replace("_", " to ") for step in STEPS[:3]}
+    with pytest.raises(BadConfig, match=r"wikibigedit-atlas: steps must be numbers from 1 to 3 with commas, not '2,4'"):
+        build_dataset("wikibigedit-atlas", steps="2,4")
+
+
 @pytest.mark.parametrize("field", ["subject", "update", "rephrase", "ans", "loc", "loc_ans", "mhop", "mhop_ans"])
 def test_missing_field_is_named(stored, field) -> None:
     assert f"record 1: {field}: missing" in read_error(stored([with_field(RECORD, field)]).cases)
+
+
+def test_no_embedded_locality_question_is_edited_by_any_case() -> None:
+    cases = list(build_dataset("wikibigedit-atlas").cases())
+    edited = {edit.question for case in cases for edit in case.edits}
+    queries = [
+        query for case in cases for probe in case.probes if probe.aspect == "locality" for query in probe.queries
+    ]
+    assert not edited & {query.texts[0] for query in queries}
+
+
+def test_embedded_paraphrases_have_the_article_of_the_country() -> None:
+    queries = [probe.queries[0] for case in build_dataset("wikibigedit-atlas").cases() for probe in case.probes]
+    assert "Which currency do people use in the United States?" in {query.texts[0] for query in queries}

@@ -11,6 +11,7 @@ from ke_core.plugin import (
     COUNTERFACTUALS_PERPLEXITY,
     EFFICACY,
     FACTS_PERPLEXITY,
+    FLUENCY,
     LOCALITY,
     PARAPHRASE,
     PROBABILITY,
@@ -206,9 +207,12 @@ def sub_questions(cases: Iterable[Case]) -> dict[str, Mapping[Phase, tuple[SubQu
 
 
 def _unedited(case: Case) -> Iterator[str]:
-    """Return the ids of queries with one answer in both worlds: unedited hops, and queries of both phases."""
+    """Return the ids of queries with one answer in both worlds, or none: unedited hops, locality and fluency.
+
+    Other queries of both phases may lack a pre-edit answer because the data have none.
+    """
     for probe in case.probes:
-        both = probe.queries if probe.phase == "both" else ()
+        both = probe.queries if probe.phase == "both" and probe.aspect in (LOCALITY, FLUENCY) else ()
         for single in (*both, *(hop for query in probe.queries for hop in query.hops)):
             if single.edit is None and not single.hops:
                 yield single.id

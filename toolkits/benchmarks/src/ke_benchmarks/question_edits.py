@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from ke_core.plugin import SLOT, Cloze, Edit, Entity, Fact, FreeForm, Relation
+from ke_core.plugin import SLOT, Cloze, Edit, Entity, Fact, FreeForm, Relation, continued
 
 DIGITS = 16
 """Hexadecimal digits of the id of an edit whose statement is too long to be its id."""
@@ -32,9 +32,8 @@ def cloze_edit(cloze: str, subject: str, new: Entity, old: Entity | None = None,
 
 def _edit(prompt: str, subject: str, relation: Relation, new: Entity, old: Entity | None, question: str | None) -> Edit:
     def fact(answer: Entity) -> Fact:
-        return Fact(
-            subject=Entity(label=subject), relation=relation, objects=(answer,), text=f"{prompt} {answer.label}"
-        )
+        text = prompt + continued(prompt, answer.label)
+        return Fact(subject=Entity(label=subject), relation=relation, objects=(answer,), text=text)
 
     after, template = fact(new), relation.cloze or relation.question
     return Edit(

@@ -5,9 +5,11 @@ rule        level   problem
 =========== ======= ====================================================================================
 id          error   two cases, or two edits or probes of a case, share an id; one query id has two
                     questions; one edit id has two statements; a probe or query names an unknown edit
-answer      error   a question has no right answer, and no edit deletes one; a name is blank; the right
-                    answer after the edit was right before (warning: the two only share a name)
-label       error   a bare id or an address in place of a missing label, or in a question
+answer      error   a question has no right answer, no edit deletes one, and it measures neither fluency
+                    nor locality; a name is blank; the right answer after the edit was right before
+                    (warning: the two only share a name)
+label       error   a bare id in place of a missing label, an address in place of the label of an entity
+                    with an id, or either in a question
 chain       error   a hop does not start where the previous one ended, or the chain has a cycle
 edit        error   the new object is the old one, or the cloze's subject is not the fact's
 edit        warning no efficacy probe tests it; it has no new object, so weight editors refuse it
@@ -24,7 +26,7 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
-from ke_core.plugin import EFFICACY, Case, Edit, Entity, Fact, Gold, Query
+from ke_core.plugin import EFFICACY, FLUENCY, LOCALITY, Case, Edit, Entity, Fact, Gold, Query
 
 Level = Literal["error", "warning"]
 Found = tuple[Level, str, str]
@@ -153,9 +155,11 @@ def _ids(case: Case) -> Iterator[Found]:
 
 def _answers(case: Case) -> Iterator[Found]:
     deletes = any(edit.removed and len(edit.removed) > len(edit.added) for edit in case.edits)
+    compared = {query.id for probe in case.probes if probe.aspect in (FLUENCY, LOCALITY) for query in probe.queries}
     for query in queries(case):
         where = f"query {query.id!r}"
-        measured = len(query.continuations) == 1  # log-probability of a text: no answer
+        # log-probability, fluency, or agreement of both models: no right answer is needed
+        measured = len(query.continuations) == 1 or query.id in compared
         if not query.gold.entities and not deletes and not measured:
             yield "error", "answer", f"{where} has no right answer"
         if not all(text.strip() for text in query.texts) and not (query.continuations and query.is_whole_text):
@@ -218,8 +222,10 @@ def _claims_chain(case: Case, facts: Sequence[Fact]) -> bool:
     if hops is not None:
         return hops == str(len(facts))
     behind = [query for probe in case.probes for query in probe.queries if query.hops]
-    return bool(behind) and all(
-        len(fact.objects) == 1 and len(query.hops) == len(facts) for query in behind for fact in facts
+    single = all(len(fact.objects) == 1 for fact in (*case.facts_before, *case.facts_after))
+    # the answer of a set operation, such as a union, is not that of the last hop
+    return bool(behind and single) and all(
+        len(query.hops) == len(facts) and _same(query.gold, query.hops[-1].gold) for query in behind
     )
 
 
@@ -252,8 +258,12 @@ def _edit(edit: Edit) -> Iterator[Found]:
 
 
 def _is_bare(label: str, id_: str | None) -> bool:
-    """Return whether an entity is a bare id: it has no other name than its id. An entity may be called "Q1"."""
-    return bool(BARE.fullmatch(label.strip())) and (id_ is None or id_.endswith(label.strip()))
+    """Return whether an entity is a bare id: it has no other name than its id.
+
+    An entity may be called "Q1", and an answer without an id may be an address.
+    """
+    name = label.strip()
+    return bool(BARE.fullmatch(name)) and ("://" not in name if id_ is None else id_.endswith(name))
 
 
 def _same(gold: Gold, pre_edit: Gold) -> bool:

@@ -3,6 +3,7 @@
 import pytest
 from attrs import evolve
 
+from ke_benchmarks import question_edit
 from ke_benchmarks.audit import RULES, as_rule, conflicts, contamination, draw, duplicates, fix, select, tally
 from ke_core.plugin import BadConfig, Entity, Gold, Probe, Query
 
@@ -121,6 +122,13 @@ def test_several_objects_of_a_multi_valued_relation_are_no_conflict(make):
         assert conflicts(cases, rule) == ()
     assert fix(cases).changes == ()
     assert len(select(cases).cases) == 3
+
+
+def test_two_answers_to_one_question_are_a_conflict_without_old_answers(make):
+    edits = [question_edit("Who leads Pell?", "Pell", Entity(label=name)) for name in ("Ann", "Bob", "Ann")]
+    cases = [evolve(moved(make), id=str(at), edits=(edit,), facts_after=()) for at, edit in enumerate(edits)]
+    (found,) = conflicts(cases)
+    assert [ids for _fact, ids in found.targets] == [("0", "2"), ("1",)]
 
 
 def test_replacing_edit_conflicts_with_an_adding_one(make):

@@ -52,10 +52,10 @@ def _probes(rewrite: AkewRewrite, suffix: str, edits: tuple[Edit, ...], form: Fo
     new, old = _objects(rewrite)
     ids = tuple(edit.id for edit in edits)
     gold, pre_edit = Gold(entities=(new,)), None if old is None else Gold(entities=(old,))
-    own = edits[0].id if len(edits) == 1 else None
+    # a triplet may be a side fact. Without a cloze, the question is the same for editors that edit clozes
+    own = None if form == "triplets" else edits[0].id
     question = rewrite.question.strip()
-    in_fact = _cloze(rewrite) if form == "fact" else None  # the edit's own prompt
-    fact = Query(id=f"question{suffix}", texts=(question,), cloze=in_fact, gold=gold, pre_edit=pre_edit, edit=own)
+    fact = Query(id=f"question{suffix}", texts=(question,), gold=gold, pre_edit=pre_edit, edit=own)
     cloze = Query(id=f"cloze{suffix}", texts=(_cloze(rewrite),), form="cloze", gold=gold, pre_edit=pre_edit)
     asked: dict[str, tuple[Query, ...]] = {EFFICACY: (fact,), PARAPHRASE: (cloze,)}
     if form == "text":

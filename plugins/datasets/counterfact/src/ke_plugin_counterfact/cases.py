@@ -59,7 +59,7 @@ def _continued(record: CounterfactRecord, edit: Edit, openings: int) -> tuple[Pr
 def _edit(rewrite: CounterfactRewrite) -> Edit:
     """Return the edit. Its id is its statement, because the file has no subject ids."""
     cloze = Cloze(template=rewrite.prompt, subject=rewrite.subject)
-    relation = Relation(label=rewrite.relation_id, id=rewrite.relation_id, cloze=rewrite.prompt)
+    relation = Relation(label=rewrite.prompt, id=rewrite.relation_id, cloze=rewrite.prompt)
 
     def fact(target: CounterfactObject) -> Fact:
         return Fact(

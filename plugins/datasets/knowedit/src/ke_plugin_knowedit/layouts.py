@@ -39,7 +39,7 @@ def opinion(raw: Any, place: int, topics: list[str]) -> Any:
     """Return a record of ConvSent in the same layout: a question about the topic, and a sentence of one sentiment.
 
     The released code draws question and sentiment, and takes the next topic for locality. Here a hash of the topic
-    draws them, so they are the same in every run.
+    draws them, so they are the same in every run. An opinion about the other topic has no right answer.
     """
     if not isinstance(raw, dict):
         return raw
@@ -49,7 +49,7 @@ def opinion(raw: Any, place: int, topics: list[str]) -> Any:
     texts, others = (_texts(raw, name) for name in (sentiment, "neg" if sentiment == "pos" else "pos"))
     question = OPINIONS[drawn // 2 % len(OPINIONS)]
     near = topics[(place + 1) % len(topics)]
-    retained = [{"kind": "Other_Topic", "prompt": question.format(near), "objects": [[near]]}] if near != topic else []
+    retained = [{"kind": "Other_Topic", "prompt": question.format(near), "objects": []}] if near != topic else []
     return {
         "subject": topic,
         "prompt": question.format(topic),

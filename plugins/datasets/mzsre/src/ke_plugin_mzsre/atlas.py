@@ -61,7 +61,7 @@ QUESTIONS = {
 
 @cache
 def atlas_records() -> tuple[Mapping[str, Any], ...]:
-    """Return the records: the capital of a country is that of another one."""
+    """Return the records: the capital of a country is that of a country on another continent."""
     graph = load_atlas()
     return tuple(
         {language: _half(graph, language, code) for language in QUESTIONS}
@@ -71,7 +71,8 @@ def atlas_records() -> tuple[Mapping[str, Any], ...]:
 
 def _half(graph: Graph, language: str, code: str) -> dict[str, Any]:
     others = [other for other in COUNTRIES if other != code]
-    new = min(others, key=lambda other: sort_key("mzsre new", code, other))
+    far = [other for other in others if _continent(graph, "en", other) != _continent(graph, "en", code)]
+    new = min(far, key=lambda other: sort_key("mzsre new", code, other))
     near = min((other for other in others if other != new), key=lambda other: sort_key("mzsre near", code, other))
     words = QUESTIONS[language]
     country = _country(graph, language, code)

@@ -121,7 +121,7 @@ class RecoeConfig:
 
 @frozen(kw_only=True)
 class RecoeAtlasConfig:
-    """Options of ``recoe-atlas``."""
+    """Options of ``recoe-atlas``, with the same prefix: ``-o recoe.mask=true``."""
 
     mask: bool = mask_option(f"{HIDE}: none, for edited cases")
     perplexity: bool = _perplexity_option()
@@ -172,12 +172,12 @@ def ke_datasets() -> list[DatasetSpec]:
         "metrics": METRICS,
         "judge": "alias",
         "defaults": _defaults,
+        "family": "recoe",
     }
     released = [
         variant.spec(
             config=RecoeConfig,
             build=partial(build_released, variant),
-            family="recoe",
             builder=builder if variant is WHOLE else None,
             **shared,
         )

@@ -47,9 +47,10 @@ class OpenIETriple:
 def parse_triple(text: str) -> OpenIETriple:
     """Parse a triple. Semicolons inside parentheses are not separators; parts after the third belong to the object.
 
-    Raises ValueError if subject, relation or object is missing.
+    Several spaces become one, because the parts become prompts. Raises ValueError if subject, relation or object is
+    missing.
     """
-    inside, note = _unwrapped(text.strip())
+    inside, note = _unwrapped(" ".join(text.split()))
     depth, parts = 0, [""]
     for letter in inside:
         depth += (letter == "(") - (letter == ")")

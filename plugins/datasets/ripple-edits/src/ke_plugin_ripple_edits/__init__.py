@@ -8,7 +8,7 @@ from attrs import frozen, validators
 
 from ke_benchmarks import ATLAS_LICENSE, ReproductionSpec, data_dir_option, file_option, mask_option, reproductions_in
 from ke_benchmarks.graph import BuilderSpec
-from ke_core.plugin import EFFICACY, Dataset, DatasetSpec, hookimpl, option
+from ke_core.plugin import EFFICACY, BadData, Dataset, DatasetSpec, hookimpl, option
 from ke_plugin_ripple_edits.variants import FAMILY, VARIANTS, RippleVariant
 
 STYLE = "cloze"
@@ -88,6 +88,8 @@ def _spec(variant: RippleVariant) -> DatasetSpec:
 
         if variant is OWN:
             return dataset.own(variant, config)
+        if config.file:
+            raise BadData(f"{variant.name} does not read {FAMILY}.file", hint=f"use --dataset {FAMILY}")
         kind = dataset.RippleAtlas if variant is ATLAS else dataset.RippleEdits
         return kind(variant=variant, config=config)
 

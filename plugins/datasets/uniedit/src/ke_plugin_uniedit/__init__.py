@@ -7,7 +7,7 @@ from typing import Literal
 from attrs import frozen
 
 from ke_benchmarks import FORCED, QUESTION_STYLES, Variant, atlas_variant, data_dir_option, variant_specs
-from ke_core.plugin import EFFICACY, LOCALITY, PORTABILITY, Dataset, DatasetSpec, hookimpl, option
+from ke_core.plugin import EFFICACY, LOCALITY, PORTABILITY, BadConfig, Dataset, DatasetSpec, hookimpl, option
 
 FAMILY = "uniedit"
 CITE = """@article{chen2025uniedit,
@@ -64,5 +64,8 @@ def ke_datasets() -> list[DatasetSpec]:
 def _build(variant: Variant, config: UnieditConfig) -> Dataset:
     from ke_plugin_uniedit import dataset  # noqa: PLC0415  built late
 
-    kind = dataset.UnieditAtlas if variant is ATLAS else dataset.Uniedit
-    return kind(variant=variant, config=config)
+    if variant is not ATLAS:
+        return dataset.Uniedit(variant=variant, config=config)
+    if config.domains or config.part != "test":
+        raise BadConfig(f"{ATLAS.name} does not read {FAMILY}.domains or {FAMILY}.part", hint="leave them out")
+    return dataset.UnieditAtlas(variant=variant, config=config)

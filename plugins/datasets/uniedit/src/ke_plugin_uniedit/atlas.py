@@ -42,7 +42,7 @@ def _rephrase(graph: Graph, country: str) -> Found:
 
 def _reversal(graph: Graph, country: str) -> Found:
     hop = _hop(graph, country, "capital", EDIT)
-    return _single(f"{hop['target']} is the capital of", graph.mention(country), [["t_e", "r_e", "h_e", "b", "s"]], hop)
+    return _single(f"{hop['target']} is the capital of", hop["subject"], [["t_e", "r_e", "h_e", "b", "s"]], hop)
 
 
 def _multi_hop(graph: Graph, country: str) -> Found:
@@ -87,11 +87,11 @@ def _unrelated(graph: Graph, country: str, _relation: str) -> Found:
 
 
 def _other(graph: Graph, country: str) -> str:
-    """Return another country whose capital, continent and currency differ."""
+    """Return another country whose capital, continent and currency differ, and whose facts no record edits."""
     own = {_objects(graph, country, name)[0].key for name in ("capital", "continent", "currency")}
     others = [
         one
-        for one in profiled_countries(graph, 1000, "uniedit near")
+        for one in profiled_countries(graph, 1000, "uniedit")[RECORDS:]
         if not own & {_objects(graph, one, name)[0].key for name in ("capital", "continent", "currency")}
     ]
     return min(others, key=lambda one: sort_key("uniedit other", country, one))

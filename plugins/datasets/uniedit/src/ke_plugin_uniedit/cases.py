@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from attrs import evolve
@@ -69,7 +70,19 @@ def _query(name: str, question: UnieditQuestion, tags: dict[str, str]) -> Query:
     """Return a question; one about the same entity is answered with yes or no."""
     prompt = question.prompt.strip()
     target = question.target.strip()
-    others = tuple(name for name in truth_names(target) if name != target)
-    gold = Gold(entities=(Entity(label=target, aliases=others),))
+    others = dict.fromkeys((*truth_names(target), *_other_names(question, target)))
+    gold = Gold(entities=(Entity(label=target, aliases=tuple(name for name in others if name != target)),))
     query = Query(id=name, texts=(prompt,), form="question" if prompt.endswith("?") else "cloze", gold=gold, tags=tags)
     return evolve(query, texts=(prompt + YES_NO,), form="cloze") if question.path_type == "double" else query
+
+
+def _other_names(question: UnieditQuestion, target: str) -> Iterator[str]:
+    """Yield the published names of the entities of the hops that ``target`` names."""
+    for hop in question.hops:
+        for entity in (
+            (hop.subject, hop.head_entity.label, *hop.head_entity.aliases),
+            (hop.target, *hop.tail_entity.names),
+        ):
+            names = [name.strip() for name in entity if name.strip()]
+            if target in names:
+                yield from names

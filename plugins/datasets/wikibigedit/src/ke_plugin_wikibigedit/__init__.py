@@ -5,7 +5,17 @@ from __future__ import annotations
 from attrs import Attribute, frozen
 
 from ke_benchmarks import FORCED_ASPECTS, QUESTION_STYLES, Variant, atlas_variant, data_dir_option, variant_specs
-from ke_core.plugin import EFFICACY, LOCALITY, PARAPHRASE, PORTABILITY, Dataset, DatasetSpec, hookimpl, option
+from ke_core.plugin import (
+    EFFICACY,
+    LOCALITY,
+    PARAPHRASE,
+    PORTABILITY,
+    BadConfig,
+    Dataset,
+    DatasetSpec,
+    hookimpl,
+    option,
+)
 
 FAMILY = "wikibigedit"
 STEPS = (
@@ -19,6 +29,8 @@ STEPS = (
     "20240620_20240701",
 )
 """The published intervals, in order. A file is named after its interval."""
+ATLAS_STEPS = 3
+"""Number of timesteps of the embedded dataset."""
 CITE = """@inproceedings{thede2025wikibigedit,
   title     = {{WikiBigEdit}: Understanding the Limits of Lifelong Knowledge Editing in {LLMs}},
   author    = {Thede, Lukas and Roth, Karsten and Bethge, Matthias and Akata, Zeynep and Hartvigsen, Thomas},
@@ -40,12 +52,12 @@ ATLAS = atlas_variant(
 )
 
 
-def numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers of the timesteps in the option ``steps``, in order. Raises ValueError."""
+def numbers(text: str, last: int = len(STEPS)) -> tuple[int, ...]:
+    """Return the numbers of the timesteps in the option ``steps``, in order; default: all. Raises ValueError."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    if not all(part.isdecimal() and 1 <= int(part) <= len(STEPS) for part in parts):
-        raise ValueError(f"steps must be numbers from 1 to {len(STEPS)} with commas, not {text!r}")
-    return tuple(sorted({int(part) for part in parts})) or tuple(range(1, len(STEPS) + 1))
+    if not all(part.isdecimal() and 1 <= int(part) <= last for part in parts):
+        raise ValueError(f"steps must be numbers from 1 to {last} with commas, not {text!r}")
+    return tuple(sorted({int(part) for part in parts})) or tuple(range(1, last + 1))
 
 
 def _valid(_instance: object, _attribute: Attribute[str], value: str) -> None:
@@ -79,5 +91,10 @@ def ke_datasets() -> list[DatasetSpec]:
 def _build(variant: Variant, config: WikibigeditConfig) -> Dataset:
     from ke_plugin_wikibigedit import dataset  # noqa: PLC0415  built late
 
-    kind = dataset.WikibigeditAtlas if variant is ATLAS else dataset.Wikibigedit
-    return kind(variant=variant, config=config)
+    if variant is not ATLAS:
+        return dataset.Wikibigedit(variant=variant, config=config)
+    try:
+        numbers(config.steps, ATLAS_STEPS)
+    except ValueError as wrong:
+        raise BadConfig(f"{ATLAS.name}: {wrong}", hint=f"leave out {FAMILY}.steps to read all timesteps") from wrong
+    return dataset.WikibigeditAtlas(variant=variant, config=config)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from attrs import evolve, field, frozen
 
@@ -18,7 +19,7 @@ from ke_benchmarks import (
     with_decoys,
 )
 from ke_core.plugin import Case, DataFile, Prompt, Query, sha256_of
-from ke_plugin_wikibigedit import STEPS, WikibigeditConfig, numbers
+from ke_plugin_wikibigedit import ATLAS_STEPS, STEPS, WikibigeditConfig, numbers
 from ke_plugin_wikibigedit.atlas import atlas_records
 from ke_plugin_wikibigedit.cases import WikibigeditRecord, case, one_layout
 
@@ -30,6 +31,7 @@ Numbered = tuple[int, int, WikibigeditRecord]
 class Wikibigedit(FileDataset):
     """WikiBigEdit, timestep by timestep. It holds the records of one file at a time."""
 
+    hop_by_hop: ClassVar[bool] = False
     config: WikibigeditConfig = field(factory=WikibigeditConfig)
 
     def cases(self) -> Iterator[Case]:
@@ -91,7 +93,7 @@ class WikibigeditAtlas(EmbeddedDataset, Wikibigedit):
     @property
     def steps(self) -> tuple[int, ...]:
         """The numbers of the timesteps that are read."""
-        return tuple(step for step in numbers(self.config.steps) if step <= len(atlas_records()))
+        return numbers(self.config.steps, ATLAS_STEPS)
 
     def checksum(self) -> str:
         """Return the checksum of the records."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from attrs import frozen
 
 from ke_benchmarks.audit.bank import Objects, Rule, by_id, by_question, edits_with_facts, objects_of
-from ke_core.plugin import Case, Fact, Gold, Place, Query
+from ke_core.plugin import Case, Edit, Fact, Gold, Place, Query
 
 
 @frozen(kw_only=True)
@@ -31,7 +31,7 @@ def conflicts(cases: Iterable[Case], rule: Rule = "question") -> tuple[EditConfl
     """Return the facts with several targets: of the same question, or of the same ids with the rule ``id``.
 
     Edits without an old object add one: several objects of a multi-valued relation conflict only if an edit replaces
-    one of them.
+    one of them. An edit that answers a question replaces its answer, even if the old one is unknown.
     """
     key = by_id if rule == "id" else by_question
     found: dict[Place, dict[Objects, list[tuple[str, Fact]]]] = {}
@@ -39,13 +39,18 @@ def conflicts(cases: Iterable[Case], rule: Rule = "question") -> tuple[EditConfl
     for case in cases:
         for edit, fact in edits_with_facts(case):
             found.setdefault(key(fact), {}).setdefault(objects_of(fact), []).append((case.id, fact))
-            if edit.before is not None:
+            if edit.before is not None or _answers_question(edit):
                 replaced.add(key(fact))
     return tuple(
         EditConflict(targets=tuple((held[0][1], tuple(case for case, _fact in held)) for held in by_target.values()))
         for place, by_target in found.items()
         if len(by_target) > 1 and place in replaced
     )
+
+
+def _answers_question(edit: Edit) -> bool:
+    """Return whether the statement is a question with its one answer, as ``question_edit`` makes it."""
+    return edit.question is not None and edit.statement.startswith(edit.question)
 
 
 def duplicates(cases: Iterable[Case]) -> tuple[tuple[str, ...], ...]:

@@ -125,7 +125,10 @@ class CaseDataset(ABC):
 
     config: Any
     hop_by_hop: ClassVar[bool] = True
-    """Whether its questions are single hops, or chains of hops in the cases. Otherwise it has no sub-questions."""
+    """Whether its questions are single hops, or chains of hops in the cases, with known pre-edit answers.
+
+    Otherwise it has no sub-questions.
+    """
 
     @abstractmethod
     def cases(self) -> Iterator[Case]:

@@ -27,6 +27,7 @@ from ke_benchmarks.graph.miniatures import (
     profile,
     profile_text,
     profiled_countries,
+    rephrased,
     sampled_subjects,
     unrelated_questions,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "profile",
     "profile_text",
     "profiled_countries",
+    "rephrased",
     "sampled_subjects",
     "unrelated_questions",
 ]

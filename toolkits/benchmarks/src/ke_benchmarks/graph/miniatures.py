@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ke_benchmarks.graph.graph import Graph
 from ke_benchmarks.probes import sort_key
@@ -26,11 +26,25 @@ REPHRASED = {
 """Relation to a second wording of its question. Each subject has one object."""
 
 
-def unrelated_questions(graph: Graph, relation: str, subject: str, salt: str) -> list[tuple[str, str]]:
-    """Return six questions of the other relations in ``REPHRASED`` about other subjects, with their true answers."""
+def rephrased(graph: Graph, relation: str, subject: str) -> str:
+    """Return the second wording of a question, with the article of the subject."""
+    return _capitalized(REPHRASED[relation].format(graph.mention(subject)))
+
+
+def unrelated_questions(
+    graph: Graph, relation: str, subject: str, edited: Mapping[str, Collection[str]], salt: str
+) -> list[tuple[str, str]]:
+    """Return six questions of the other relations in ``REPHRASED`` about other subjects, with their true answers.
+
+    ``edited``: relation to the subjects whose facts are edited in any case. No question is about such a fact.
+    """
     found = []
     for other in (name for name in REPHRASED if name != relation):
-        having = (node.key for node in graph.subjects(other) if graph.object(node.key, other) and node.key != subject)
+        having = (
+            node.key
+            for node in graph.subjects(other)
+            if graph.object(node.key, other) and node.key not in (subject, *edited[other])
+        )
         ordered = sorted(having, key=lambda key: sort_key(salt, relation, subject, other, key))
         found += [(graph.question(key, other), graph.objects(key, other)[0].label) for key in ordered[:2]]
     return found
@@ -72,4 +86,9 @@ def profile_text(graph: Graph, country: str, objects: Mapping[str, Entity]) -> s
     """Return a paragraph about a country, one sentence for each relation of ``objects``."""
     name = graph.mention(country)
     sentences = [SENTENCES[relation].format(country=name, object=found.label) for relation, found in objects.items()]
-    return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
+    return " ".join(map(_capitalized, sentences))
+
+
+def _capitalized(sentence: str) -> str:
+    """Return a sentence with its first letter in upper case."""
+    return sentence[0].upper() + sentence[1:]
