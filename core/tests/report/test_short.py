@@ -8,9 +8,11 @@ from core.tests.report.test_report import JUDGE, reported, score
 from rich.console import Console
 
 from ke_core.engine.models import NO_MODEL
+from ke_core.results.footer import alike
 from ke_core.results.short import short_page, summary, warnings
 from ke_core.results.tally import Tally
 from ke_core.spec.observed import JUDGE_UNSURE
+from ke_core.spec.runspec import Component, ModelRef
 
 COUNTS = {("multi", "efficacy"): "edits succeeded", ("multi", "multi-hop"): "questions answered"}
 
@@ -97,6 +99,29 @@ def test_runs_with_different_judges_have_a_warning():
     words = "runs on atlas were judged differently: memit, mello against ice; see ke judge"
     assert list(warnings(runs)) == [f"warning: {words}"]
     assert list(warnings(runs[:2])) == []
+
+
+def test_runs_judged_by_different_models_have_a_warning():
+    small, large = (Tally(judge=evolve(JUDGE, model=ModelRef(source="hub", id=name))) for name in ("1b", "70b"))
+    words, *_agreement = warnings([run(1.0, 0.0, tally=small), run(1.0, 0.0, "mello", tally=large)])
+    assert words == "warning: runs on atlas were judged differently: memit against mello; see ke judge"
+
+
+def test_runs_with_different_options_of_a_metric_have_a_warning():
+    sets = Component(name="sets", distribution="d", version="1", options={"empty": "skip"})
+    other = evolve(sets, options={"empty": "zero"})
+    runs = [evolve(run(1.0, 0.0, name), metrics=(made,)) for name, made in (("memit", sets), ("ice", other))]
+    assert list(warnings(runs)) == ["warning: the options of sets on atlas differ: memit against ice; see ke score"]
+
+
+def test_run_with_answers_to_each_case_may_be_unfinished():
+    """A sequential run that was stopped before its last step, or a run without an unedited model."""
+    (words,) = warnings([evolve(run(1.0, 0.0, tally=Tally(done=5, total=5)), complete=False)])
+    assert words == "warning: memit: not finished: some of its planned requests have no answer yet"
+
+
+def test_reasons_that_differ_in_numbers_are_merged():
+    assert alike({"x 1 to 3": 5, "x 1": 2, "x 3": 3}) == {"x 1 to 3": 10}
 
 
 def test_each_kind_of_loss_is_one_line():

@@ -140,6 +140,16 @@ def test_a_case_with_a_refused_edit_is_recorded_with_its_reason(fakes, tmp_path)
     assert refused not in dict(job.session.model.log)["edit"]
 
 
+@pytest.mark.parametrize("plan", [Plan(size=None, eval_limit=3), Plan(size=2, sequential=True, eval_limit=3)])
+def test_refused_edits_of_cases_that_are_not_asked_skip_no_case(fakes, tmp_path, plan):
+    every = fakes.make_job(8, plan=plan)
+    asked = frozenset[str]().union(*(group.asked for group in every.groups))
+    refused = frozenset(edit.id for case in every.cases if case.id not in asked for edit in case.edits)
+    finished, records = done(fakes.make_job(8, fakes.Overwrite(refuses=refused), plan=plan), tmp_path)
+    assert (len(refused), sum(len(batch.refused) for batch in batches(records)), finished.skipped) == (5, 5, 0)
+    assert {one.case for one in replied(records, phase="after")} == asked
+
+
 def test_editors_that_need_a_subject_get_no_edit_without_one(fakes, tmp_path):
     free = Edit(id="free", statement="x y", free_form=FreeForm(prompt="x", target="y"))
     cases = (fakes.tower(1), evolve(fakes.tower(2), edits=(free,)))

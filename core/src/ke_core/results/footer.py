@@ -13,6 +13,7 @@ from ke_core.results.formatting import count_noun
 from ke_core.results.reported import Reported, headings, run_labels, without_model
 from ke_core.spec.codec import canonical
 from ke_core.spec.records import Usage
+from ke_core.spec.runspec import Component
 
 WARNING = "warning"
 ENDINGS = {
@@ -21,24 +22,36 @@ ENDINGS = {
 
 
 def judge_warnings(runs: Sequence[Reported]) -> list[str]:
-    """Return the warnings about judges: too little agreement with labels written by people, or different judges."""
+    """Return the warnings about judges and metrics: those with different options or models in runs on one dataset, and
+    judges with too little agreement with labels written by people.
+    """
     found: dict[str, list[str]] = {}
     judged: dict[str, dict[str, list[str]]] = {}
+    scored: dict[str, dict[str, list[str]]] = {}
     for label, run in zip(run_labels(runs), runs, strict=True):
         judge, dataset = run.tally.judge, run.spec.dataset.component.name
-        if judge is None:
-            continue
-        judged.setdefault(dataset, {}).setdefault(canonical([judge.name, judge.options]), []).append(label)
-        if warned := agreement_warning(judge):
-            found.setdefault(warned, []).append(label)
-    differ = [
-        f"runs on {dataset} were judged differently: {' against '.join(map(', '.join, groups.values()))}; see ke judge"
-        for dataset, groups in judged.items()
-        if len(groups) > 1
-    ]
+        for metric in run.metrics:
+            scored.setdefault(f"{metric.name} on {dataset}", {}).setdefault(_settings(metric), []).append(label)
+        if judge is not None:
+            judged.setdefault(dataset, {}).setdefault(_settings(judge), []).append(label)
+            if warned := agreement_warning(judge):
+                found.setdefault(warned, []).append(label)
+    differ = [f"runs on {on} were judged differently: {who}; see ke judge" for on, who in _against(judged)]
+    differ += [f"the options of {what} differ: {who}; see ke score" for what, who in _against(scored)]
     return differ + [
         words + (f" ({', '.join(whose)})" if len(whose) < len(runs) else "") for words, whose in found.items()
     ]
+
+
+def _settings(component: Component) -> str:
+    return canonical([component.name, component.options, component.model and component.model.id])
+
+
+def _against(groups: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[tuple[str, str]]:
+    """Yield each name that has several groups of labels, and the groups in words."""
+    for name, labels in groups.items():
+        if len(labels) > 1:
+            yield name, " against ".join(map(", ".join, labels.values()))
 
 
 def form_notes(runs: Sequence[Reported]) -> Iterator[str]:
@@ -83,12 +96,15 @@ def losses(run: Reported) -> list[Loss]:
 
 
 def unfinished(run: Reported) -> str:
-    """Return how many cases have no answers of the edited model yet. Empty for a finished run."""
+    """Return how many cases have no answers of the edited model yet. Empty for a finished run.
+
+    In a sequential run, each case may have answers, but not of every step.
+    """
     tally = run.tally
-    if not 0 < tally.done < tally.total:
-        return ""
-    left = tally.total - tally.done
-    return f"not finished: {left:,} of {count_noun(tally.total, 'case')} have no answers of the edited model yet"
+    if 0 < tally.done < tally.total:
+        left = tally.total - tally.done
+        return f"not finished: {left:,} of {count_noun(tally.total, 'case')} have no answers of the edited model yet"
+    return "" if run.complete else "not finished: some of its planned requests have no answer yet"
 
 
 def _unmeasured(run: Reported) -> Counter[str]:
@@ -111,7 +127,10 @@ def alike(reasons: Mapping[str, int]) -> Counter[str]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for reason in reasons:
         groups.setdefault(tuple(NUMBER.split(reason)), []).append(reason)
-    return Counter({_told(words, same): sum(reasons[one] for one in same) for words, same in groups.items()})
+    found = Counter[str]()
+    for words, same in groups.items():
+        found[_told(words, same)] += sum(reasons[one] for one in same)
+    return found
 
 
 def _told(words: tuple[str, ...], reasons: list[str]) -> str:

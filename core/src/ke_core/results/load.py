@@ -38,7 +38,9 @@ def read_report(folder: RunFolder, catalog: Catalog) -> Reported:
         tables={name: spec.tables for name, spec in specs.items()},
         less=frozenset(less | {(NO_METRIC, aspect) for aspect in HEADINGS}),
         counts={(name, aspect): noun for name, spec in specs.items() for aspect, noun in spec.counts.items()},
+        metrics=found.metrics,
         tally=counted,
+        complete=folder.complete,
     )
 
 

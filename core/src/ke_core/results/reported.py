@@ -15,7 +15,7 @@ from ke_core.results.tally import ANSWERS_TITLE, HEADINGS, NO_METRIC, Tally
 from ke_core.spec.codec import to_json
 from ke_core.spec.queries import Phase
 from ke_core.spec.results import MetricScore
-from ke_core.spec.runspec import Plan, RunSpec
+from ke_core.spec.runspec import Component, Plan, RunSpec
 
 Place = tuple[str, str, Phase, str, tuple[tuple[str, str], ...]]
 """Metric, aspect, phase, style, and the tags of the slice."""
@@ -27,7 +27,7 @@ class Reported:
 
     ``columns``: by metric, its aspects and their headings in table order. ``tables``: by metric and title, the same for
     its further tables. ``less``: metrics and aspects for which less is better. ``counts``: by metric and aspect, what
-    values of 1 count.
+    values of 1 count. ``metrics``: with their options. ``complete``: every planned request is recorded.
     """
 
     path: str
@@ -37,7 +37,9 @@ class Reported:
     tables: Mapping[str, Mapping[str, Mapping[str, str]]] = field(factory=dict)
     less: frozenset[tuple[str, str]] = frozenset()
     counts: Mapping[tuple[str, str], str] = field(factory=dict)
+    metrics: tuple[Component, ...] = ()
     tally: Tally = field(factory=Tally)
+    complete: bool = True
 
     def score(
         self, column: MetricColumn, phase: Phase, style: str, tag: tuple[str, str] | None = None

@@ -37,7 +37,8 @@ def ask_in_sequence(runner: Runner, saved: SavedState) -> None:
         saved.remove()
         return
     with untouched(runner.run.session.model, runner.before), EditApplier.of(runner.run) as applier:
-        progress = _Progress(runner=runner, applier=applier)
+        asked = frozenset[str]().union(*(stage.asked.asked for stage in stages))
+        progress = _Progress(runner=runner, applier=applier, asked=asked)
         made = saved.restore(applier, _restorable(runner, stages))
         for stage in stages[:made]:
             progress.recall(stage)
@@ -64,10 +65,14 @@ def _restorable(runner: Runner, stages: Sequence[Stage]) -> frozenset[int]:
 
 @define
 class _Progress:
-    """The edits that are applied, the skipped cases, and the cases whose edits failed, in all stages so far."""
+    """The edits that are applied, the skipped cases, and the cases whose edits failed, in all stages so far.
+
+    ``asked``: the cases that any stage asks.
+    """
 
     runner: Runner
     applier: EditApplier
+    asked: frozenset[str]
     bank: dict[str, Edit] = field(factory=dict)
     skipped: dict[str, str] = field(factory=dict)
     failed: dict[str, Failure] = field(factory=dict)
@@ -92,7 +97,7 @@ class _Progress:
         batch = evolve(
             runner.batch(stage.group, evolve(valid, skipped=self.skipped), stage.asked),
             step=stage.step,
-            skipped=valid.skipped,
+            skipped={case: why for case, why in valid.skipped.items() if case in self.asked},
             first=not runner.edited,
         )
         if valid.edits:

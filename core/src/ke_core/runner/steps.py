@@ -244,7 +244,8 @@ class Runner:
     def batch(self, own: Group, valid: ValidEdits, asked: Group) -> Batch:
         """Return the record of a batch: the edits of ``own`` are applied, then the cases of ``asked`` are asked.
 
-        The two groups differ in a sequential run. Each step lists only its own cases as not asked.
+        The two groups differ in a sequential run. Each step lists only its own cases as not asked. Cases that are not
+        asked are not skipped.
         """
         edited = [case.id for case in own.edited if case.id not in valid.skipped]
         return Batch(
@@ -254,7 +255,7 @@ class Runner:
             controls=tuple(case.id for case in asked.cases if not asked.edits(case)),
             edits=len(valid.edits),
             refused=valid.refused,
-            skipped=valid.skipped,
+            skipped={case: why for case, why in valid.skipped.items() if case in asked.asked},
         )
 
     def _chunks(

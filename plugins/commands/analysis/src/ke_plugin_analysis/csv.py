@@ -6,7 +6,16 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from ke_core.app import ANSWERS_TITLE, NO_METRIC, Reported, agreement_warning, one_line, plan_words, run_labels
+from ke_core.app import (
+    ANSWERS_TITLE,
+    NO_METRIC,
+    Component,
+    Reported,
+    agreement_warning,
+    one_line,
+    plan_words,
+    run_labels,
+)
 from ke_core.plugin import MetricScore
 from ke_plugin_analysis.footer import component_words
 from ke_plugin_analysis.sheets import harmless
@@ -41,8 +50,12 @@ def _about(label: str, run: Reported) -> tuple[object, ...]:
     spec, judge = run.spec, run.tally.judge
     return (
         label, run.path, spec.id, spec.editor.name, spec.dataset.component.name, spec.model.id, plan_words(spec),
-        spec.plan.size, spec.seed, component_words(judge) if judge is not None else "",
+        spec.plan.size, spec.seed, _judge(judge) if judge is not None else "",
     )  # fmt: skip
+
+
+def _judge(judge: Component) -> str:
+    return component_words(judge) + (f", model {judge.model.id}" if judge.model is not None else "")
 
 
 def _warning(run: Reported) -> str:

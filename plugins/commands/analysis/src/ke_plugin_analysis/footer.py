@@ -68,6 +68,8 @@ def _facts(run: Reported) -> Iterator[tuple[str, str]]:
     yield "judge", judge_words(judge) if judge is not None else "none yet"
     if judge is not None and (warned := agreement_warning(judge)):
         yield WARNING, warned
+    if words := [component_words(metric) for metric in run.metrics if metric.options]:
+        yield "metrics with options", "; ".join(words)
     yield "gold material given to the editor", ", ".join(spec.oracle) or "nothing"
     yield OWN_EDITS, "yes (no retrieval needed)" if spec.own_edits else "no"
     yield "model", "none" if without_model(spec) else model_words(spec.model)
