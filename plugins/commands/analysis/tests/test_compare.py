@@ -1,6 +1,7 @@
 """``ke compare``: two or more runs, and runs that cannot be compared."""
 
 import json
+import re
 from weakref import finalize
 
 import pytest
@@ -117,6 +118,9 @@ def test_a_metric_with_conditions_is_shown_over_the_queries_that_all_runs_have(k
     assert "picky on the 6 queries that all runs share: value in %, 95% interval" in out
     assert "queries with a value in every run: mean of cases 6; in each run: A 8, B 6" in out
     assert not found(ke, "a", "b")["on_queries_of_all"]
+    assert ke(*RUN, "--editor", "sayer", "--sequential", "--out", "c")[0] == 0
+    (row,) = re.findall(r"\n *B +direct .*\n(.*)", ke("compare", "a", "c", "--metric", "picky")[1])
+    assert row.strip() == "one batch"
 
 
 def test_different_cases_are_an_error_without_shared(ke, two):

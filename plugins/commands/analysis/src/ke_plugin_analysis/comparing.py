@@ -134,9 +134,10 @@ def compare_runs(
     order = {case: place for place, case in enumerate(case for case in first.order if case in common)}
     chosen = measures_of(first.folder, catalog, first.known.spec, metrics=metrics, judge=judge)
     measures = [(one.metric, one.spec) for one in chosen if isinstance(one.metric, Metric)]
+    seed, sequential = first.folder.spec.seed, [run.folder.spec.plan.sequential for run in runs]
     found = compare_records(
         [run.first(order) for run in runs], [*measures, (Verdicts(), VERDICTS_SPEC)], order,
-        seed=first.folder.spec.seed, listing=listing, sequential=[run.folder.spec.plan.sequential for run in runs],
+        seed=seed, listing=listing, sequential=sequential,
     )  # fmt: skip
     return RunComparison(
         runs=tuple(
@@ -150,7 +151,9 @@ def compare_runs(
         in_all=tuple(
             made
             for metric, spec in measures
-            for made in shared_scores(metric, spec, [run.within(order) for run in runs], seed=first.folder.spec.seed)
+            for made in shared_scores(
+                metric, spec, [run.within(order) for run in runs], seed=seed, sequential=sequential
+            )
         ),
         specs={spec.name: spec for _metric, spec in [*measures, (Verdicts(), VERDICTS_SPEC)]},
     )

@@ -24,7 +24,7 @@ from ke_core.app import (
     titled,
     without_model,
 )
-from ke_core.plugin import SHARE, to_json
+from ke_core.plugin import SHARE, MetricScore, to_json
 from ke_plugin_analysis.common import SharedScores
 from ke_plugin_analysis.comparing import ChangedAnswer, ChangedAnswers, ComparedRun, RunComparison
 from ke_plugin_analysis.footer import component_words
@@ -144,7 +144,10 @@ def _in_all(found: RunComparison, made: SharedScores) -> Group:
         column.justify, column.no_wrap = "right", True
     for place, (style, scores) in enumerate(zip(made.styles, made.scores, strict=True)):
         of = {score.aspect: score for score in scores}
-        cells = ("\n".join(filter(None, (format_score(of[name]), format_interval(of[name])))) for name in columns)
+        shown = [of[name] for name in columns]
+        cells = (
+            "\n".join(filter(None, (format_score(one), format_interval(one) or no_interval(one)))) for one in shown
+        )
         drawn.add_row(*map(literal, (_name(place), prompt_name(style), *cells)))
     title = f"{made.metric} on the {count_noun(sum(made.queries.values()), 'query', 'queries')} that all runs share"
     each = ", ".join(f"{columns.get(aspect, aspect)} {n:,}" for aspect, n in made.queries.items())
@@ -192,8 +195,13 @@ def _value(value: float, one: Difference, sign: str = "") -> str:
 
 def _interval(one: Difference) -> str:
     if one.interval is None:
-        return one.note.removesuffix(", no interval")
+        return no_interval(one)
     return f"{_value(one.interval.low, one, '+')} to {_value(one.interval.high, one, '+')}"
+
+
+def no_interval(one: Difference | MetricScore) -> str:
+    """Return why there is no interval: the last part of the note."""
+    return one.note.rpartition("; ")[2].removesuffix(", no interval")
 
 
 def _p(p: float) -> str:
