@@ -44,6 +44,12 @@ def test_a_sequential_run_has_no_interval():
     assert (other.n, other.interval, other.note) == (3, None, "one batch, no interval")
 
 
+def test_a_case_that_only_one_run_edited_shares_no_query():
+    control = evolve(case("direct"), edited=False)
+    (made,) = shared_scores(Said(), SPEC, [[case("direct")], [control]], seed=0)
+    assert (dict(made.queries), made.own) == ({}, (2, 2))
+
+
 def test_runs_with_only_skipped_cases_share_no_query():
     (made,) = shared_scores(Said(), SPEC, [[case("direct", "refused")], [case("direct", "refused")]], seed=0)
     assert dict(made.queries) == {}

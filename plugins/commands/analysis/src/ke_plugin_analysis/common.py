@@ -23,8 +23,8 @@ from ke_core.app import aggregate
 from ke_core.plugin import QUERY_TAG, CaseRecord, Metric, MetricScore, MetricSpec, Value
 
 NOT_IN_ALL = "no query of the case has a value in every run"
-Place = tuple[str, str, str, int]
-"""Case, aspect, query and a counter, because a query may occur in two tests of one aspect."""
+Place = tuple[str, bool, str, str, int]
+"""Case, whether it was edited, aspect, query and a counter, because a query may occur in two tests of one aspect."""
 
 
 @frozen(kw_only=True)
@@ -113,7 +113,7 @@ def _places(metric: Metric, spec: MetricSpec, record: CaseRecord) -> Iterator[tu
     for value in metric.values(record):
         if value.aspect in spec.shared and value.phase == "after":
             which = (value.style, value.aspect, value.tags[QUERY_TAG])
-            yield (record.case.id, *which[1:], seen[which]), value
+            yield (record.case.id, record.edited, *which[1:], seen[which]), value
             seen[which] += 1
 
 

@@ -170,13 +170,17 @@ def paired_styles(first: Sequence[str], second: Sequence[str]) -> list[tuple[str
 def _paired(runs: tuple[Observations, Observations], rows: Sequence[Iterable[int]], phase: Phase) -> tuple[Pairs, int]:
     """Return the pairs of ``rows`` of each run, and the number of observations without a partner.
 
-    Several unnamed observations of a case (the hops of a method) are paired in their order if both runs have equally
-    many. The order changes neither the mean nor the resampling.
+    A case that only one of the runs edited is not paired: its right answers differ. Several unnamed observations of a
+    case (the hops of a method) are paired in their order if both runs have equally many. The order changes neither the
+    mean nor the resampling.
     """
     batches = [of.shares(phase) for of in runs]
     made = Pairs(batch=any(batches))
     own, other = (of.by_case(some) for of, some in zip(runs, rows, strict=True))
+    one_edited = runs[0].controls ^ runs[1].controls
     for case, some in own.items():
+        if case in one_edited:
+            continue
         places = _placed(runs[0], some), _placed(runs[1], other.get(case, ()))
         counts = [Counter(place[:2] for place in of) for of in places]
         for place, row in places[0].items():

@@ -25,8 +25,9 @@ from ke_core.app import (
     without_model,
 )
 from ke_core.plugin import SHARE, MetricScore, to_json
+from ke_plugin_analysis.changes import ChangedAnswer, ChangedAnswers
 from ke_plugin_analysis.common import SharedScores
-from ke_plugin_analysis.comparing import ChangedAnswer, ChangedAnswers, ComparedRun, RunComparison
+from ke_plugin_analysis.comparing import ComparedRun, RunComparison
 from ke_plugin_analysis.footer import component_words
 from ke_plugin_analysis.observations import VERDICTS
 from ke_plugin_analysis.pairs import Difference
@@ -44,7 +45,7 @@ def comparison_page(found: RunComparison, *, cases: bool = False) -> Group:
     parts: list[RenderableType] = [*(literal(line) for line in _legend(found))]
     if warned := agreement_warning(found.judge):
         parts.append(literal(f"{WARNING}: {warned}", "bold red"))
-    parts += [literal(line, "yellow") for line in _open(found.runs)]
+    parts += [literal(line, "yellow") for line in (*_open(found.runs), *_unpaired(found.unpaired))]
     for place, table in enumerate(found.differences, start=1):
         parts += [Text(), _table(found, table, _name(place))]
     parts += [literal(note, "dim") for note in (*NOTES, *_holm(found))]
@@ -74,8 +75,11 @@ def comparison_json(found: RunComparison) -> dict[str, Any]:
                 "run": run.path,
                 "differences": [{**to_json(one), "difference": one.difference} for one in table],
                 "changed": to_json(changes.listed, list[ChangedAnswer]),
+                "unpaired_cases": unpaired,
             }
-            for run, table, changes in zip(found.runs[1:], found.differences, found.changed, strict=True)
+            for run, table, changes, unpaired in zip(
+                found.runs[1:], found.differences, found.changed, found.unpaired, strict=True
+            )
         ],
         "on_queries_of_all": to_json(list(found.in_all), list[SharedScores]),
     }
@@ -112,6 +116,13 @@ def _open(runs: Sequence[ComparedRun]) -> Iterator[str]:
                 f"{_name(place)} is not finished: {run.open:,} of {count_noun(run.planned, 'case')} have no answers "
                 "yet; the common cases are compared"
             )
+
+
+def _unpaired(counts: Sequence[int]) -> Iterator[str]:
+    for place, count in enumerate(counts, start=1):
+        if count:
+            words = f"{count_noun(count, 'case')} left out: edited in one run, control in the other"
+            yield f"{_name(place)} against A: {words}"
 
 
 def _table(found: RunComparison, table: Sequence[Difference], name: str) -> Group:
