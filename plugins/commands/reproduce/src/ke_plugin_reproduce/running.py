@@ -122,8 +122,8 @@ class RequiredRuns:
         if printed == ABSENT:
             return CellPart(printed=printed, status=Status.ABSENT)
         if one.why:
-            return CellPart(printed=printed, status=Status.NOT_RUN, why=one.why)
-        return part(mean([self._measured(plan, one, need) for need in one.needs]), printed, one.notes)
+            return part(Measured(value=None, n=0, why=one.why), one.wanted, ())
+        return part(mean([self._measured(plan, one, need) for need in one.needs]), one.wanted, one.notes)
 
     def _measured(self, plan: PlannedTable, one: PartPlan, need: RequiredRun) -> Measured:
         pick = one.wanted.pick
