@@ -107,7 +107,7 @@ from ke_core.runner.run import EvalRequest, OpenJudge, ResolvedRun
 from ke_core.runner.scoring import build_metrics, dataset_judge, judge_and_metrics, measures_of, records_of, score_run
 from ke_core.runner.session import ModelChoice, open_session
 from ke_core.runner.steps import UNEDITED_BATCH
-from ke_core.runner.tables import UNFINISHED
+from ke_core.runner.tables import UNFINISHED, evaluations
 from ke_core.runner.usage import Prices, measured_phase
 from ke_core.runner.world import started, world
 from ke_core.spec import errors
@@ -130,18 +130,18 @@ __all__ = [
     "build_component", "build_metrics", "builtin", "choose_again", "column_measure", "columns_by_table", "completion",
     "component_options", "configure", "console", "converter", "count_noun", "dataset_judge", "declares_core",
     "directory_entries", "discover", "duration", "edit_from", "edited_rows", "empty_manager", "environment", "err",
-    "errors", "escaped", "evaluate", "first_difference", "format_interval", "format_score", "gold_of", "groups",
-    "in_form", "installed_catalog", "json_option", "judge_and_metrics", "judge_folder", "judge_items", "judge_run",
-    "judge_warnings", "kept", "key_of", "known_models", "literal", "load_model", "load_report", "load_runs", "losses",
-    "main", "measured_phase", "measures_of", "metric_columns", "metrics_of", "model_choice", "name_conflict",
-    "naming_files", "normalize_statement", "observed_values", "one_line", "one_line_reason", "open_judge", "open_model",
-    "open_session", "open_writer", "opened_runs", "option_text", "options", "out", "parse_lines", "percentile_interval",
-    "plain_table", "plan_words", "print_json", "print_report", "print_rows", "progress", "progress_json", "prompt_name",
-    "queries_of", "read_catalog", "read_dataset", "read_edits", "read_lines", "read_records", "read_report",
-    "read_rows", "read_scores", "recorded_run", "records_of", "refuse_edits", "refuse_other", "refuse_weightless",
-    "registered_specs", "reject_unused", "resolve_component", "resolve_run", "run_labels", "runs_in", "sanitize",
-    "save_check", "score_folder", "score_grids", "score_run", "select", "server_options", "shown_unit", "spent_words",
-    "split_options", "started", "summary", "table_row", "tally_of", "text_field", "texts_field", "titled", "to_bytes",
-    "unanswered", "unedited_rows", "unfinished", "untouched", "value_notes", "waiting_items", "whole_lines",
-    "with_flag", "without_model", "world",
+    "errors", "escaped", "evaluate", "evaluations", "first_difference", "format_interval", "format_score", "gold_of",
+    "groups", "in_form", "installed_catalog", "json_option", "judge_and_metrics", "judge_folder", "judge_items",
+    "judge_run", "judge_warnings", "kept", "key_of", "known_models", "literal", "load_model", "load_report",
+    "load_runs", "losses", "main", "measured_phase", "measures_of", "metric_columns", "metrics_of", "model_choice",
+    "name_conflict", "naming_files", "normalize_statement", "observed_values", "one_line", "one_line_reason",
+    "open_judge", "open_model", "open_session", "open_writer", "opened_runs", "option_text", "options", "out",
+    "parse_lines", "percentile_interval", "plain_table", "plan_words", "print_json", "print_report", "print_rows",
+    "progress", "progress_json", "prompt_name", "queries_of", "read_catalog", "read_dataset", "read_edits",
+    "read_lines", "read_records", "read_report", "read_rows", "read_scores", "recorded_run", "records_of",
+    "refuse_edits", "refuse_other", "refuse_weightless", "registered_specs", "reject_unused", "resolve_component",
+    "resolve_run", "run_labels", "runs_in", "sanitize", "save_check", "score_folder", "score_grids", "score_run",
+    "select", "server_options", "shown_unit", "spent_words", "split_options", "started", "summary", "table_row",
+    "tally_of", "text_field", "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows", "unfinished",
+    "untouched", "value_notes", "waiting_items", "whole_lines", "with_flag", "without_model", "world",
 ]  # fmt: skip

@@ -417,6 +417,8 @@ def test_numbers_are_written_for_people():
     ]  # fmt: skip
     assert [format_interval(score(value)) for value in (0.5, 0.05, 0.95)] == ["40.0-60.0", "0-15.0", "85.0-100"]
     assert format_interval(score(0.5, interval=None)) == format_interval(None) == ""
+    assert format_interval(score(-0.03, interval=Interval(low=-0.05, high=-0.01))) == "-5.0 to -1.0"
+    assert format_interval(score(1.4e-5, measure="nats", interval=Interval(low=1e-5, high=2.0))) == "1.000e-05 to 2.000"
     assert [duration(s) for s in (0.034, 4.06, 99.9, 200, 7500)] == [
         "0.03 s",
         "4.1 s",

@@ -12,6 +12,7 @@ from ke_core.results.footer import alike
 from ke_core.results.short import short_page, summary, warnings
 from ke_core.results.tally import Tally
 from ke_core.spec.observed import JUDGE_UNSURE
+from ke_core.spec.results import Interval
 from ke_core.spec.runspec import Component, ModelRef
 
 COUNTS = {("multi", "efficacy"): "edits succeeded", ("multi", "multi-hop"): "questions answered"}
@@ -33,6 +34,11 @@ def test_a_row_has_the_value_and_the_interval_in_whole_percent():
     assert lines[1].split() == ["edit-wise", "multi-hop"]
     assert lines[2].split() == ["editor", "prompt", "n", "6", "n", "6"]
     assert lines[4].split() == ["memit", "direct", "83", "(73-93)", "17", "(7-27)"]
+
+
+def test_an_interval_with_a_negative_end_has_no_dash():
+    low = score(-0.03, 10, interval=Interval(low=-0.05, high=-0.01))
+    assert "-3 (-5 to -1)" in page([reported(low)])
 
 
 def test_large_samples_have_a_decimal():

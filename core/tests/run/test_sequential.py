@@ -238,6 +238,21 @@ def test_replies_of_a_repeated_early_step_do_not_replace_the_last(fakes, tmp_pat
     assert "Berlin" not in texts
 
 
+def test_answers_of_a_killed_run_are_of_the_same_step_as_its_scores(fakes, tmp_path):
+    job = fakes.make_job(4, plan=evolve(SEQUENCE, eval_every=1, eval_set="all"))
+    folder = RunFolder.create(tmp_path, job.spec)
+    evaluate(job, folder)
+    records = folder.path / "records.jsonl"
+    whole = records.read_text().splitlines(keepends=True)
+    records.write_text("".join(line for line in whole if '"batch":"step-2"' not in line or '"kind":"batch"' in line))
+    (folder.path / "records.seal.json").unlink()
+    found = RecordedAnswers.of(folder, job.judging.component)
+    scored = {record.case.id: record.edited for record in records_of(folder, job.cases)[1]}
+    assert sorted(scored.values()) == [False, False, True, True]
+    assert {name: case.edited for name, case in found.items()} == scored
+    assert {case.rounds for case in found.values()} == {1}
+
+
 def test_a_case_with_a_refused_edit_is_skipped_in_every_step(fakes, tmp_path):
     refused = fakes.tower(2).edits[0].id
     editor = fakes.Overwrite(refuses=frozenset({refused}))

@@ -179,14 +179,20 @@ class Values:
 
 
 def aggregate(
-    metric: Metric | ModelMetric, spec: MetricSpec, records: Iterable[CaseRecord], *, seed: int
+    metric: Metric | ModelMetric,
+    spec: MetricSpec,
+    records: Iterable[CaseRecord],
+    *,
+    seed: int,
+    sequential: bool = False,
 ) -> list[MetricScore]:
     """Return every score of ``metric``: per aspect, phase and style over all cases, then by each tag of ``spec.by``.
 
     If there are controls, scores are also broken down by part (edited, control), and if the dataset has buckets of
-    cases, by bucket. ``seed``: of the bootstrap. Raises PluginBroken for NaN, and for a missing value without a reason.
+    cases, by bucket. ``seed``: of the bootstrap. ``sequential``: as in ``Values``. Raises PluginBroken for NaN, and for
+    a missing value without a reason.
     """
-    population, values = Population(), Values.of(metric, spec, names=Names())
+    population, values = Population(), Values.of(metric, spec, names=Names(), sequential=sequential)
     for record in records:
         population.add(record)
         values.add(record)

@@ -37,11 +37,16 @@ def shown_unit(measure: str) -> str:
 
 
 def format_interval(score: MetricScore | None) -> str:
-    """Return ``38.1-44.3`` or ``95.2-100`` (percent), or quantities. Empty without an interval."""
+    """Return ``38.1-44.3``, ``95.2-100`` or ``-5.0 to 1.0`` (percent), or quantities. Empty without an interval."""
     if score is None or score.interval is None:
         return ""
     ends = score.interval.low, score.interval.high
-    return "-".join(_bound(end) if score.measure == SHARE else _quantity(end, score.measure) for end in ends)
+    return joined_ends(*(_bound(end) if score.measure == SHARE else _quantity(end, score.measure) for end in ends))
+
+
+def joined_ends(low: str, high: str) -> str:
+    """Return a range: with ``to`` if an end has a minus sign or a negative exponent, else with a hyphen."""
+    return f"{low} to {high}" if "-" in low + high else f"{low}-{high}"
 
 
 def duration(seconds: float) -> str:

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.console import Group, RenderableType
 
 from ke_core.results.footer import form_notes, judge_warnings, losses, unfinished
-from ke_core.results.formatting import NO_VALUE, count_noun, format_interval, format_score, literal
+from ke_core.results.formatting import NO_VALUE, count_noun, format_interval, format_score, joined_ends, literal
 from ke_core.results.grid import Grid, Line, edited_rows, prompt_name, score_grids
 from ke_core.results.reported import MetricColumn, Reported, columns_by_table, metric_columns, run_labels, without_model
 from ke_core.results.tally import NO_METRIC
@@ -111,7 +111,8 @@ def _cell(score: MetricScore | None, *, with_n: bool) -> str:
         return NO_VALUE
     if score.measure == SHARE and score.n < PRECISE:
         words = f"{100 * score.value:.0f}"
-        between = f"{100 * score.interval.low:.0f}-{100 * score.interval.high:.0f}" if score.interval else ""
+        ends = (score.interval.low, score.interval.high) if score.interval else ()
+        between = joined_ends(*(f"{100 * end:z.0f}" for end in ends)) if ends else ""
     else:
         words, between = format_score(score), format_interval(score)
     return words + (f" ({between})" if between else "") + (f" n {score.n:,}" if with_n else "")

@@ -68,6 +68,16 @@ def refuse_empty(index: Index, folder: RunFolder) -> None:
     )
 
 
+def evaluations(case: str, lines: Sequence[Replied], within: Sequence[tuple[Batch, bool]]) -> list[int]:
+    """Return the places in ``within`` of the batches that asked or skipped a case; without any, the last place.
+
+    A run that was killed may have begun a step without asking every case again.
+    """
+    asked = {line.batch for line in lines if line.phase == "after"}
+    found = [at for at, (batch, _edited) in enumerate(within) if case in batch.skipped or batch.batch in asked]
+    return found or [len(within) - 1]
+
+
 @frozen(kw_only=True)
 class CaseLines:
     """The recorded lines of one case, and its batches with whether it is edited in them."""
@@ -79,17 +89,8 @@ class CaseLines:
     file: str
 
     def last(self) -> CaseRecord:
-        """Return the case with its last answers, whatever the step.
-
-        A run that was killed may have begun a step without asking every case again.
-        """
-        asked = {line.batch for line in self.lines if line.phase == "after"}
-        told = [
-            at
-            for at, (batch, _edited) in enumerate(self.within)
-            if self.case.id in batch.skipped or batch.batch in asked
-        ]
-        last = told[-1] if told else len(self.within) - 1
+        """Return the case with its last answers, whatever the step."""
+        last = evaluations(self.case.id, self.lines, self.within)[-1]
         batch, edited = self.within[last]
         upto = {UNEDITED_BATCH, *(earlier.batch for earlier, _edited in self.within[: last + 1])}
         return self._record(batch, [line for line in self.lines if line.batch in upto], edited=edited)

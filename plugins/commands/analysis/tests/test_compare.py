@@ -1,6 +1,7 @@
 """``ke compare``: two or more runs, and runs that cannot be compared."""
 
 import json
+import re
 from weakref import finalize
 
 import pytest
@@ -117,6 +118,9 @@ def test_a_metric_with_conditions_is_shown_over_the_queries_that_all_runs_have(k
     assert "picky on the 6 queries that all runs share: value in %, 95% interval" in out
     assert "queries with a value in every run: mean of cases 6; in each run: A 8, B 6" in out
     assert not found(ke, "a", "b")["on_queries_of_all"]
+    assert ke(*RUN, "--editor", "sayer", "--sequential", "--out", "c")[0] == 0
+    (row,) = re.findall(r"\n *B +direct .*\n(.*)", ke("compare", "a", "c", "--metric", "picky")[1])
+    assert row.strip() == "one batch"
 
 
 def test_different_cases_are_an_error_without_shared(ke, two):
@@ -196,10 +200,38 @@ def test_invalid_run_arguments_are_one_line_errors(ke, two, arguments, says):
     assert (status, says in err) == (2, True)
 
 
-def records(texts, alive):
+def test_a_case_that_only_one_run_edited_is_not_paired(ke, plugins):
+    from attrs import evolve
+
+    from ke_core.plugin import hookimpl
+    from ke_testing.toy import Toy, toy_spec
+
+    class Many(Toy):
+        def cases(self):
+            return [evolve(case, id=f"{case.id}-{copy}") for copy in range(3) for case in super(Many, self).cases()]
+
+    class More:
+        @hookimpl
+        def ke_datasets(self):
+            spec = toy_spec(metrics=("accuracy",), judge="exact")
+            return [evolve(spec, name="many", build=lambda config: Many(config=config))]
+
+    plugins.register(More(), "more")
+    many = ("eval", "--dataset", "many", "--model", "echo:1", "--editor", "sayer", "--protocol", "sample")
+    for name, edited, word in (("a", "2", "Rome"), ("b", "4", "Italy")):
+        assert ke(*many, "--num-edited", edited, "-o", f"sayer.word={word}", "--out", name)[0] == 0
+    (other,) = found(ke, "a", "b")["against_first"]
+    alike = 6 - other["unpaired_cases"]
+    assert 0 < alike < 6
+    assert {row["n"] for row in other["differences"] if row["aspect"] == "efficacy"} == {alike}
+    out = ke("compare", "a", "b")[1]
+    assert f"B against A: {6 - alike} cases left out: edited in one run, control in the other" in out
+
+
+def records(texts, alive, controls=()):
     """Yield a record for each case with the text that answers its first query; gold is ``x``.
 
-    ``alive``: the cases whose records are in memory.
+    ``alive``: the cases whose records are in memory. ``controls``: the cases that are not edited.
     """
     from attrs import evolve
 
@@ -211,7 +243,10 @@ def records(texts, alive):
     for name, text in texts.items():
         verdict = Verdict.RIGHT if text == "x" else Verdict.WRONG
         outcome = Outcome(reply=Answer(text=text, raw=text), judgment=Judgment(verdict=verdict))
-        made = CaseRecord(case=evolve(case, id=name), batch=name, outcomes={("after", "direct", query.id): outcome})
+        made = CaseRecord(
+            case=evolve(case, id=name), batch=name, edited=name not in controls,
+            outcomes={("after", "direct", query.id): outcome},
+        )  # fmt: skip
         alive.add(name)
         finalize(made, alive.discard, name)
         assert len(alive) <= 2  # one is compared, and one is read ahead
@@ -232,3 +267,15 @@ def test_records_are_compared_one_case_at_a_time():
     assert (row.n, row.unpaired, row.lost, row.gained) == (199, 1, 0, 50)
     (changed,) = made.changed
     assert (changed.lost, changed.gained, changed.listed) == ((0, 0), (50, 50), [])
+
+
+def test_changed_answers_are_of_cases_that_both_or_neither_run_edited():
+    from ke_plugin_analysis.comparing import compare_records
+    from ke_plugin_analysis.observations import VERDICTS_SPEC, Verdicts
+
+    order = {name: place for place, name in enumerate("abcd")}
+    runs = [records(dict.fromkeys(order, text), set(), edited) for text, edited in (("x", "ab"), ("y", "bc"))]
+    made = compare_records(runs, [(Verdicts(), VERDICTS_SPEC)], order, seed=0)
+    ((row, *_others),) = made.differences
+    assert (row.n, row.unpaired, row.lost, made.unpaired) == (2, 4, 2, (2,))
+    assert made.changed[0].lost == (2, 2)

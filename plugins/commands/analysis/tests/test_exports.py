@@ -95,6 +95,18 @@ def test_latex_is_a_booktabs_table_with_value_interval_and_n():
     assert "by hops" not in latex([ONE], slices=False)
 
 
+def test_latex_has_minus_signs_in_numbers_and_dashes_in_ranges():
+    def cell(low, high, **more):
+        (row,) = re.findall(
+            r"direct & (.*) ", latex([reported(score(low, interval=Interval(low=low, high=high), **more))])
+        )
+        return row
+
+    assert cell(-0.05, -0.01) == r"$-$5.0 {\scriptsize($-$5.0 to $-$1.0)}"
+    assert cell(0.1, 0.2) == r"10.0 {\scriptsize(10.0--20.0)}"
+    assert cell(1e-5, 2e-5, measure="nats") == r"1.000e$-$05 {\scriptsize(1.000e$-$05 to 2.000e$-$05)}"
+
+
 def test_latex_escapes_special_characters():
     wild = "a_b {50%} $x$ #1 ~^ \\input{x} [h] * & <b> --"
     row = next(

@@ -7,6 +7,7 @@ import pytest
 from ke_core.plugin import CaseRecord, MetricSpec, Value
 from ke_plugin_analysis.observations import Observations
 from ke_plugin_analysis.pairs import corrected, differences, holm, mcnemar, paired_styles
+from ke_plugin_analysis.report.compare import no_interval
 from ke_testing.toy import Toy, ToyConfig
 
 CASE = next(Toy().cases())
@@ -174,6 +175,15 @@ def test_an_average_weights_its_parts_equally():
     assert made.difference == pytest.approx((1 / 4 - 1) / 2)
     assert (made.n, made.p) == (5, None)
     assert made.note == "2 of 3 were observed"
+
+
+@pytest.mark.parametrize("options", [{"batch": "all"}, {"sequential": True}])
+def test_n_of_an_average_counts_units_and_not_batches(options):
+    values = {str(n): [*one(float(n % 2)), *one(0.0, aspect="b")] for n in range(8)}
+    averages = {"all": ("a", "b", "c")}
+    made = found(seen(values), seen(values, **options), averages=averages)["all", ("direct", "direct")]
+    assert (made.n, made.note) == (8, "2 of 3 were observed; one batch, no interval")
+    assert no_interval(made) == "one batch"
 
 
 def test_p_values_are_corrected_over_runs_and_not_over_aspects():

@@ -2,14 +2,28 @@
 
 import csv
 import io
+import json
+from pathlib import Path
 
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 
 from ke_core.app import Component, DataRef, ModelRef, Plan, Reported, RunSpec
-from ke_core.plugin import MetricScore, MetricSpec
-from ke_plugin_reproduce.leaderboard import OWN_EDITS_NOTE, SKIPPED_NOTE, Leaderboard, notes, ranked
+from ke_core.plugin import MetricScore, MetricSpec, hookimpl
+from ke_plugin_reproduce.leaderboard import Leaderboard, ranked, table_title, with_settings
 from ke_plugin_reproduce.leaderboard_files import leaderboard_csv, leaderboard_html
+from ke_plugin_reproduce.leaderboard_page import OWN_EDITS_NOTE, SKIPPED_NOTE, notes
+
+
+@frozen(kw_only=True)
+class NoOptions:
+    pass
+
+
+class Empty:
+    def values(self, record):
+        return ()
+
 
 CF = DataRef(component=Component(name="cf", distribution="d", version="1"), sha256="0")
 
@@ -96,6 +110,64 @@ def test_contrary_aspects_reverse_the_direction_of_the_metric():
     assert [lower.less_is_better(aspect) for aspect in ("right", "pre-edit")] == [True, False]
 
 
+def test_published_parts_of_different_sizes_are_different_cases():
+    counted = MetricScore(metric="m", aspect="right", value=0.3, n=5, tags={"in the published score": "yes"})
+
+    def alike(*sizes, tagged):
+        plans = [Plan(protocol="sample", size=size) for size in sizes]
+        one = run("memit", {"right": 0.5})
+        one = evolve(one, scores=(*one.scores, counted)) if tagged else one
+        runs = [evolve(one, spec=evolve(one.spec, plan=plan)) for plan in plans]
+        return ranked(CF, one.spec.model, runs, by="").alike
+
+    assert not alike(100, 1000, tagged=True)
+    assert alike(100, 100, tagged=True)
+    assert alike(100, 1000, tagged=False)  # all cases are asked, edited or not
+
+
+def test_tables_with_the_same_title_name_the_settings_in_which_they_differ():
+    one = run("memit", {"right": 0.5})
+    tiny, component = one.spec.model, CF.component
+    edits = evolve(CF, component=evolve(component, options={"view": "edits", "mask": True}))
+    chains = evolve(CF, component=evolve(component, options={"view": "chains", "mask": True}), sha256="1")
+    tables = [
+        ranked(dataset, model, [one], by="")
+        for dataset, model in (
+            (edits, tiny), (chains, tiny), (evolve(chains, sha256="2"), tiny), (CF, evolve(tiny, id="other"))
+        )
+    ]  # fmt: skip
+    assert [table_title(table) for table in with_settings(tables)] == [
+        "cf on tiny: right, value in % (view=edits)",
+        "cf on tiny: right, value in % (view=chains, data=1)",
+        "cf on tiny: right, value in % (view=chains, data=2)",
+        "cf on other: right, value in %",
+    ]
+
+
+def test_a_column_without_a_value_after_editing_has_no_table():
+    one = run("memit", {"right": 0.5})
+    one = evolve(one, scores=tuple(evolve(score, phase="before") for score in one.scores))
+    assert ranked(CF, one.spec.model, [one], by="") is None
+
+
+def test_a_finished_run_without_the_score_is_listed(ke, evaluated, plugins):
+    class More:
+        @hookimpl
+        def ke_metrics(self):
+            return [MetricSpec(name="empty", summary="s", config=NoOptions, build=lambda _config: Empty())]
+
+    plugins.register(More(), "more")
+    one = ("eval", "--editor", "sayer", "--dataset", "toy", "--model", "echo:1", "--metric", "empty", "--out", "other")
+    assert ke(*one)[0] == 0
+    said = "no score for edits made"
+    status, out, _err = ke("leaderboard", ".")
+    assert status == 0
+    assert f"not ranked: other: {said}" in out
+    assert json.loads(ke("leaderboard", ".", "--json")[1])["not_ranked"] == {"other": said}
+    assert ke("leaderboard", ".", "--html", "ranks.html")[0] == 0
+    assert f'<p class="warning">not ranked: other: {said}</p>' in Path("ranks.html").read_text(encoding="utf-8")
+
+
 def board(*names):
     runs = [run(name, {"right": 0.2 * number}) for number, name in enumerate(names, start=1)]
     return Leaderboard(
@@ -125,7 +197,15 @@ def test_the_html_page_has_the_tables_and_notes_and_escapes_all_texts():
     assert "&lt;script&gt;" in page
     assert "<script>" not in page
     assert '<p class="warning">not finished: late</p>' in page
+    assert "skipped" not in page
     assert '<p class="error">failed: cell: &lt;b&gt;no memory&lt;/b&gt;</p>' in page
+
+
+def test_the_html_page_has_the_number_of_skipped_values():
+    one = run("memit", {"right": 0.5})
+    one = evolve(one, scores=tuple(evolve(score, skipped=2) for score in one.scores))
+    table = ranked(CF, one.spec.model, [one], by="")
+    assert ">10 (2 skipped)<" in leaderboard_html(Leaderboard(tables=(table,)), "Leaderboard of runs")
 
 
 def test_leaderboard_writes_files_instead_of_printing(ke, evaluated, tmp_path):

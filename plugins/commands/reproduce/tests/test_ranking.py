@@ -3,7 +3,7 @@
 import pytest
 
 from ke_core.plugin import Interval
-from ke_plugin_reproduce.leaderboard import ranks
+from ke_plugin_reproduce.ranks import ranks
 
 
 def of(*pairs, more_is_better=True):

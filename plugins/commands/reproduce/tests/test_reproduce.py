@@ -292,6 +292,7 @@ def test_two_files_of_one_name_are_refused(ke, tmp_path):
         ),
         ("printed = [2]", "printed = [2, 3]", "mine.toml, row 1: 2 printed, not 1"),
         ("printed = [2]", "printed = [true]", "mine.toml, row 1, column 'toy': True is neither a number nor a text"),
+        ("printed = [2]", 'printed = ["<1%"]', "mine.toml, row 1, column 'toy': '<1%' is no upper bound"),
         ('labels = ["cases"]', 'labels = ["cases"]\nmodel = "X"', "mine.toml, row 1: no model 'X' under [models]"),
         ("edited = 1", "edit = 1", "mine.toml, row 2, column 'toy': unknown field 'edit'; did you mean 'editor'?"),
         ("edited = 1", "seed = -1", "mine.toml, row 2, column 'toy': 'seed' must be >= 0: -1"),

@@ -124,4 +124,21 @@ def test_the_edited_part_equals_the_total_without_controls(run):
     whole, edited, control = parts
     assert (whole["n"], edited["n"], edited["value"]) == (6, 6, whole["value"])
     assert (control["why"], control["status"]) == ("every case is edited", "not runnable")
-    assert "paper 50 (-, N/A)" in out
+    assert "paper 50.0 (-, N/A)" in out
+
+
+@pytest.mark.parametrize(
+    ("printed", "statuses", "shown"),
+    [
+        (["50.04", "50.0"], ["differs", "matches"], ["50.00", "paper 50.04", "-0.04 differs", "paper 50.00"]),
+        (["50.0", "50.4"], ["matches", "differs"], ["50.0", "paper 50.4", "-0.4 differs"]),
+        (["50", "51"], ["matches", "differs"], ["50.0", "paper 51", "-1.0 differs"]),
+    ],
+)
+def test_numbers_match_if_they_round_to_the_published_one(run, printed, statuses, shown):
+    """Half of the answers are right, in one batch, which has no interval."""
+    row = 'labels = ["Rome"]\nmodel = "Large"\nset = { batch = 2 }\nprinted = '
+    rows = f"\n\n[[rows]]\n{row}".join(f"[{number}]" for number in printed)
+    out, cells = run('labels = ["Rome"]\nmodel = "Large"\nprinted = [50.0]', row + rows)
+    assert [part["status"] for (part,) in cells] == statuses
+    assert all(words in out for words in shown)

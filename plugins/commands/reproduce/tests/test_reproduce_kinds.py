@@ -1,12 +1,14 @@
 """``ke reproduce``: counts, differences, required dtypes, judges with options, and replaced datasets."""
 
 import json
+from functools import partial
 
 import pytest
 from attrs import evolve, field, frozen
 
-from ke_core.app import ModelChoice
+from ke_core.app import JudgeModel, ModelChoice, RunFolder, judge_folder, read_catalog, score_folder
 from ke_core.plugin import BadData, JudgeSpec, Judgment, MetricSpec, Value, Verdict, hookimpl
+from ke_testing.fakes import SilentProgress
 from ke_testing.toy import Toy, toy_spec
 
 pytestmark = pytest.mark.integration
@@ -160,6 +162,60 @@ picks = [{ metric = "constant" }, {}]
 set = { judge = "moody", options = { "constant.value" = "0.25" } }
 """
     assert run(more, "--judge-model", "echo:1")[0]["value"] == 25.0
+
+
+CONSTANT = """
+picks = [{ metric = "constant" }, {}]
+set = { options = { "constant.value" = "0.25" } }
+"""
+
+
+@pytest.fixture
+def opened(plugins, tmp_path):
+    """``opened()``: the only run of the table, and the catalog."""
+
+    def made():
+        (path,) = (tmp_path / "runs/reproduce").glob("sayer-toy-*")
+        return RunFolder.open(path), read_catalog(plugins)
+
+    return made
+
+
+def judged_again(folder, catalog):
+    asking = JudgeModel(model=ModelChoice(reference="echo:1"), progress=SilentProgress())
+    judge_folder(folder, catalog, name="moody", asking=asking)
+    score_folder(folder, catalog)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        partial(score_folder, options={"constant": {"value": "0.75"}}),
+        partial(score_folder, metrics=["accuracy"]),
+        judged_again,
+    ],
+)
+def test_a_finished_run_is_scored_again_as_the_table_requests(run, opened, change):
+    first = run(CONSTANT)
+    folder, catalog = opened()
+    scores = folder.scores()
+    change(folder, catalog)
+    assert folder.scores() != scores
+    assert run(CONSTANT) == first
+    assert [part["value"] for part in first] == [25.0, 50.0]
+
+
+def test_a_judge_with_a_model_does_not_keep_the_options_of_a_later_score(run, opened):
+    more = 'picks = [{ metric = "constant" }, {}]\nset = { judge = "moody" }'
+    assert run(more, "--judge-model", "echo:1")[0]["value"] == 0.0
+    score_folder(*opened(), options={"constant": {"value": "0.75"}})
+    assert run(more, "--judge-model", "echo:1")[0]["value"] == 0.0
+
+
+def test_scores_that_fit_the_table_are_kept(run, tmp_path, monkeypatch):
+    run(CONSTANT)
+    monkeypatch.setattr("ke_plugin_reproduce.judging.score_run", None)
+    assert run(CONSTANT)[0]["value"] == 25.0
 
 
 def test_a_judge_model_is_loaded_once_and_only_for_unjudged_replies(run, monkeypatch):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define, field, frozen
 
-from ke_core.app import RECORDS, Batch, Component, Index, RunFolder, key_of
+from ke_core.app import RECORDS, Batch, Component, Index, RunFolder, evaluations, key_of
 from ke_core.plugin import Case, Dataset, Judgment, Phase, Reply
 
 QueryKey = tuple[str, Phase, str]
@@ -60,13 +60,15 @@ class RecordedAnswers(Mapping[str, AnsweredCase]):
             raise KeyError(name)
         within, lines = self.index.within(name), self.index.replies(name)
         judged = self.index.judgments(name, self.judge)
-        case = AnsweredCase(rounds=len(within))
+        case = AnsweredCase()
         for line in lines:
             verdicts = judged[line.place].judgments if line.place in judged else {}
             case.replies |= {(query, line.phase, line.style): reply for query, reply in line.replies.items()}
             case.judgments |= {(query, line.phase, line.style): verdict for query, verdict in verdicts.items()}
         if within:
-            batch, case.edited = within[-1]
+            places = evaluations(name, lines, within)
+            case.rounds = len(places)
+            batch, case.edited = within[places[-1]]
             case.problems, case.refused = tuple(_problems(batch, name)), batch.refused
         return case
 

@@ -23,8 +23,8 @@ from ke_core.app import aggregate
 from ke_core.plugin import QUERY_TAG, CaseRecord, Metric, MetricScore, MetricSpec, Value
 
 NOT_IN_ALL = "no query of the case has a value in every run"
-Place = tuple[str, str, str, int]
-"""Case, aspect, query and a counter, because a query may occur in two tests of one aspect."""
+Place = tuple[str, bool, str, str, int]
+"""Case, whether it was edited, aspect, query and a counter, because a query may occur in two tests of one aspect."""
 
 
 @frozen(kw_only=True)
@@ -42,17 +42,26 @@ class SharedScores:
 
 
 def shared_scores(
-    metric: Metric, spec: MetricSpec, runs: Sequence[Iterable[CaseRecord]], *, seed: int
+    metric: Metric,
+    spec: MetricSpec,
+    runs: Sequence[Iterable[CaseRecord]],
+    *,
+    seed: int,
+    sequential: Sequence[bool] = (),
 ) -> list[SharedScores]:
     """Return scores for each common style; without a common style, for each combination of the runs' styles.
 
     Empty for a metric without ``shared`` and if a run has no query of it. ``seed``: the seed of the bootstrap. Each run
-    is read twice, record by record.
+    is read twice, record by record. ``sequential``: as in ``compare_records``.
     """
     if not spec.shared:
         return []
     seen = [_measured(metric, spec, records) for records in runs]
-    return [_over(metric, spec, runs, seen, styles, seed=seed) for styles in _styles_of([list(of) for of in seen])]
+    one_model = sequential or [False] * len(runs)
+    return [
+        _over(metric, spec, runs, seen, styles, one_model, seed=seed)
+        for styles in _styles_of([list(of) for of in seen])
+    ]
 
 
 @frozen
@@ -104,7 +113,7 @@ def _places(metric: Metric, spec: MetricSpec, record: CaseRecord) -> Iterator[tu
     for value in metric.values(record):
         if value.aspect in spec.shared and value.phase == "after":
             which = (value.style, value.aspect, value.tags[QUERY_TAG])
-            yield (record.case.id, *which[1:], seen[which]), value
+            yield (record.case.id, record.edited, *which[1:], seen[which]), value
             seen[which] += 1
 
 
@@ -120,6 +129,7 @@ def _over(
     runs: Sequence[Iterable[CaseRecord]],
     seen: Sequence[Measured],
     styles: tuple[str, ...],
+    sequential: Sequence[bool],
     *,
     seed: int,
 ) -> SharedScores:
@@ -127,9 +137,9 @@ def _over(
     places = reduce(and_, each)
     whole = evolve(spec, by=())
     scores = []
-    for records, style in zip(runs, styles, strict=True):
+    for records, style, one_model in zip(runs, styles, sequential, strict=True):
         within = _Within(metric=metric, spec=spec, places=places, style=style)
-        found = aggregate(within, whole, records, seed=seed)
+        found = aggregate(within, whole, records, seed=seed, sequential=one_model)
         scores.append(tuple(score for score in found if not score.tags))
         counts = within.counts  # the same in every run
     return SharedScores(

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from attrs import define, field, frozen
+from attrs import frozen
 
 from ke_core.app import Catalog, Component, RunFolder, RunSpec, count_noun, first_difference, measures_of, option_text
-from ke_core.plugin import (
-    PHASES,
-    Answer,
-    BadRun,
-    Case,
-    CaseRecord,
-    Failure,
-    Metric,
-    MetricSpec,
-    Outcome,
-    Phase,
-    Query,
-    Verdict,
-    digest,
-    to_json,
-)
+from ke_core.plugin import BadRun, CaseRecord, Metric, MetricSpec, digest, to_json
+from ke_plugin_analysis.changes import ChangedAnswers
 from ke_plugin_analysis.common import SharedScores, shared_scores
 from ke_plugin_analysis.observations import VERDICTS_SPEC, Observations, Verdicts
 from ke_plugin_analysis.opening import OpenRun, open_runs
-from ke_plugin_analysis.pairs import Difference, corrected, differences, paired_styles
+from ke_plugin_analysis.pairs import Difference, corrected, differences
 
 SAME = "compare runs that differ only in the editor, the model or their options"
 
@@ -42,51 +28,11 @@ class ComparedRun:
 
 
 @frozen(kw_only=True)
-class ChangedAnswer:
-    """A query that is right in only one run. The pairs are of the first and second run."""
-
-    case: str
-    query: str
-    question: str
-    phase: Phase
-    styles: tuple[str, str]
-    verdicts: tuple[Verdict, Verdict]
-    answers: tuple[str, str]
-
-    @property
-    def gained(self) -> bool:
-        """True if the second run is right."""
-        return self.verdicts[1] is Verdict.RIGHT
-
-
-@define
-class ChangedAnswers:
-    """The queries that are right in only one run, added case by case.
-
-    ``lost`` and ``gained``: the number of answers that are right only in the first or second run, and the number of
-    cases with such answers. ``listed``: the answers themselves if ``listing``.
-    """
-
-    listing: bool = False
-    lost: tuple[int, int] = (0, 0)
-    gained: tuple[int, int] = (0, 0)
-    listed: list[ChangedAnswer] = field(factory=list)
-
-    def add(self, first: CaseRecord, second: CaseRecord) -> None:
-        """Add a case."""
-        found = [*_changes(first, second)]
-        gained = sum(one.gained for one in found)
-        lost = len(found) - gained
-        self.lost = (self.lost[0] + lost, self.lost[1] + bool(lost))
-        self.gained = (self.gained[0] + gained, self.gained[1] + bool(gained))
-        self.listed += found if self.listing else []
-
-
-@frozen(kw_only=True)
 class RunComparison:
     """The comparison of ``runs`` with the first one.
 
-    ``differences`` and ``changed`` hold an entry for each further run. ``cases``: the number of compared cases.
+    ``differences``, ``changed`` and ``unpaired`` hold an entry for each further run. ``cases``: the number of common
+    cases. ``unpaired``: the number of those that only one of the two runs edited, the other has as controls.
     ``specs``: the metrics by name. ``in_all``: scores over the queries that have a value in every run, for metrics that
     exclude queries by conditions.
     """
@@ -96,6 +42,7 @@ class RunComparison:
     cases: int
     differences: tuple[tuple[Difference, ...], ...]
     changed: tuple[ChangedAnswers, ...]
+    unpaired: tuple[int, ...]
     in_all: tuple[SharedScores, ...]
     specs: Mapping[str, MetricSpec]
 
@@ -134,9 +81,10 @@ def compare_runs(
     order = {case: place for place, case in enumerate(case for case in first.order if case in common)}
     chosen = measures_of(first.folder, catalog, first.known.spec, metrics=metrics, judge=judge)
     measures = [(one.metric, one.spec) for one in chosen if isinstance(one.metric, Metric)]
+    seed, sequential = first.folder.spec.seed, [run.folder.spec.plan.sequential for run in runs]
     found = compare_records(
         [run.first(order) for run in runs], [*measures, (Verdicts(), VERDICTS_SPEC)], order,
-        seed=first.folder.spec.seed, listing=listing, sequential=[run.folder.spec.plan.sequential for run in runs],
+        seed=seed, listing=listing, sequential=sequential,
     )  # fmt: skip
     return RunComparison(
         runs=tuple(
@@ -147,10 +95,13 @@ def compare_runs(
         cases=len(common),
         differences=tuple(tuple(table) for table in corrected(found.differences)),
         changed=found.changed,
+        unpaired=found.unpaired,
         in_all=tuple(
             made
             for metric, spec in measures
-            for made in shared_scores(metric, spec, [run.within(order) for run in runs], seed=first.folder.spec.seed)
+            for made in shared_scores(
+                metric, spec, [run.within(order) for run in runs], seed=seed, sequential=sequential
+            )
         ),
         specs={spec.name: spec for _metric, spec in [*measures, (Verdicts(), VERDICTS_SPEC)]},
     )
@@ -158,10 +109,11 @@ def compare_runs(
 
 @frozen(kw_only=True)
 class PairedRecords:
-    """The differences of each further run from the first one, and its changed answers."""
+    """The differences of each further run from the first one, its changed answers, and its unpaired cases."""
 
     differences: tuple[list[Difference], ...]
     changed: tuple[ChangedAnswers, ...]
+    unpaired: tuple[int, ...]
 
 
 def compare_records(
@@ -175,24 +127,30 @@ def compare_records(
 ) -> PairedRecords:
     """Compare the records of runs, each in the order of ``order`` (case to place), with those of the first run.
 
-    ``sequential``: for each run, whether its edits accumulate in one model. By default, they do in none.
+    ``sequential``: for each run, whether its edits accumulate in one model. By default, they do in none. A case that
+    only one of two runs edited is not paired.
     """
     one_model = sequential or [False] * len(runs)
     seen = [[Observations(sequential=one) for _measure in measures] for one in one_model]
     changed = tuple(ChangedAnswers(listing) for _other in runs[1:])
+    unpaired = [0] * len(changed)
     for records in _aligned(runs, order):
         for own, record in zip(seen, records, strict=True):
             if record is not None:
                 for (metric, spec), values in zip(measures, own, strict=True):
                     values.add(metric, spec.name, record)
-        for changes, other in zip(changed, records[1:], strict=True):
-            if records[0] is not None and other is not None:
-                changes.add(records[0], other)
+        for at, other in enumerate(records[1:]):
+            if records[0] is None or other is None:
+                continue
+            if records[0].edited == other.edited:
+                changed[at].add(records[0], other)
+            else:
+                unpaired[at] += 1
     tables = []
     for own in seen[1:]:
         pairs = zip(measures, seen[0], own, strict=True)
         tables.append([row for (_m, spec), one, two in pairs for row in differences(spec, one, two, seed=seed)])
-    return PairedRecords(differences=tuple(tables), changed=changed)
+    return PairedRecords(differences=tuple(tables), changed=changed, unpaired=tuple(unpaired))
 
 
 def _aligned(runs: Sequence[Iterable[CaseRecord]], order: Mapping[str, int]) -> Iterator[tuple[CaseRecord | None, ...]]:
@@ -246,43 +204,3 @@ def _refuse_different_cases(first: OpenRun, other: OpenRun, both: int) -> None:
             f"{'is' if both == 1 else 'are'} in both; case {example!r} is only in {one.folder.path}",
             hint=f"ke compare --shared, on the command line, compares the common cases; or {SAME}",
         )
-
-
-def _changes(first: CaseRecord, second: CaseRecord) -> Iterator[ChangedAnswer]:
-    """Yield the queries of a case that are right in only one run."""
-    texts = {query.id: query.texts[0] for query in _queries(first.case)}
-    for phase in PHASES:
-        for styles in paired_styles(first.styles(phase), second.styles(phase)):
-            for query, text in texts.items():
-                one = first.outcomes.get((phase, styles[0], query))
-                two = second.outcomes.get((phase, styles[1], query))
-                if one is None or two is None or not _differ(one, two):
-                    continue
-                yield ChangedAnswer(
-                    case=first.case.id,
-                    query=query,
-                    question=text,
-                    phase=phase,
-                    styles=styles,
-                    verdicts=(one.judgment.verdict, two.judgment.verdict),
-                    answers=(_text(one), _text(two)),
-                )
-
-
-def _queries(case: Case) -> Iterator[Query]:
-    for probe in case.probes:
-        yield from probe.queries
-        yield from probe.given
-
-
-def _differ(one: Outcome, two: Outcome) -> bool:
-    """True if only one is right. An unsure verdict is no change."""
-    verdicts = (one.judgment.verdict, two.judgment.verdict)
-    return Verdict.UNSURE not in verdicts and (verdicts[0] is Verdict.RIGHT) != (verdicts[1] is Verdict.RIGHT)
-
-
-def _text(outcome: Outcome) -> str:
-    reply = outcome.reply
-    if isinstance(reply, Failure):
-        return f"{reply.error}: {reply.message}"
-    return reply.text if isinstance(reply, Answer) else ""

@@ -92,13 +92,18 @@ def _under(head: ColumnHeader) -> str:
 def _cell(score: MetricScore | None, head: ColumnHeader, grid: Grid) -> str:
     if score is None:
         return NO_VALUE
-    low_high = format_interval(score).replace("-", "--")
-    parts = [format_score(score).replace(",", "{,}")]
-    if low_high and not grid.by:
-        parts.append(rf"{{\scriptsize({low_high.replace(',', '{,}')})}}")
+    parts = [_number(format_score(score))]
+    interval = format_interval(score)
+    if interval and not grid.by:
+        parts.append(rf"{{\scriptsize({_number(interval) if ' to ' in interval else _number(interval, '--')})}}")
     if head.n is None:
         parts.append(rf"{{\scriptsize$n={_count(score.n)}$}}")
     return " ".join(parts)
+
+
+def _number(text: str, hyphen: str = "$-$") -> str:
+    """Return a formatted number. ``hyphen``: what its hyphen is, by default a minus sign."""
+    return text.replace(",", "{,}").replace("-", hyphen)
 
 
 def _count(number: int) -> str:

@@ -36,11 +36,12 @@ class Observations:
 
     Each row has its case, its own unit (set by the metric, or the case), its query, and the batch of the case. The
     resampling unit of the bootstrap is the own unit, or the batch if its cases shared one edited model. In a
-    ``sequential`` run, all cases shared one.
+    ``sequential`` run, all cases shared one. ``controls``: the cases that were not edited.
     """
 
     sequential: bool = False
     values: array[float] = field(factory=partial(array, "d"))
+    controls: set[str] = field(factory=set)
     _cases: array[int] = field(factory=_NUMBERS)
     _units: array[int] = field(factory=_NUMBERS)
     _queries: array[int] = field(factory=_NUMBERS)
@@ -57,6 +58,8 @@ class Observations:
         Raises PluginBroken for a value of NaN and for a missing value without a reason.
         """
         self._population.add(record)
+        if not record.edited:
+            self.controls.add(record.case.id)
         case, batch = self._number(record.case.id), self._number(record.batch)
         for own, value in observed_values(metric, name, record):
             cell = (value.aspect, value.phase, value.style)

@@ -27,11 +27,12 @@ Units = tuple[list[str], list[str]]
 
 @frozen(kw_only=True)
 class Pairs:
-    """Observations in two runs, 32 bytes each. ``batch``: a resampling unit is a batch."""
+    """Observations in two runs, 40 bytes each. ``own``: their own units. ``batch``: a resampling unit is a batch."""
 
     first: array[float] = field(factory=partial(array, "d"))
     second: array[float] = field(factory=partial(array, "d"))
     units: Units = field(factory=lambda: ([], []))
+    own: list[str] = field(factory=list)
     batch: bool = False
 
     def __len__(self) -> int:
@@ -43,17 +44,18 @@ class Pairs:
         """The second value minus the first, of each pair."""
         return [second - first for first, second in zip(self.first, self.second, strict=True)]
 
-    def add(self, first: float, second: float, units: tuple[str, str]) -> None:
-        """Add a pair."""
+    def add(self, first: float, second: float, units: tuple[str, str], own: str) -> None:
+        """Add a pair. ``own``: its own unit, which is the same in both runs."""
         self.first.append(first)
         self.second.append(second)
-        for own, unit in zip(self.units, units, strict=True):
-            own.append(unit)
+        self.own.append(own)
+        for of_run, unit in zip(self.units, units, strict=True):
+            of_run.append(unit)
 
 
 @frozen(kw_only=True)
 class Difference:
-    """One aspect of a metric in two runs, over the ``n`` pairs that both have observed.
+    """One aspect of a metric in two runs, over the ``n`` pairs that both have observed (average: over ``n`` units).
 
     ``styles``: the prompt styles of the first and the second run. ``first`` and ``second``: means over the pairs.
     ``unpaired``: observations without a value in the other run. ``lost`` and ``gained``: number of pairs that are 1
@@ -168,13 +170,17 @@ def paired_styles(first: Sequence[str], second: Sequence[str]) -> list[tuple[str
 def _paired(runs: tuple[Observations, Observations], rows: Sequence[Iterable[int]], phase: Phase) -> tuple[Pairs, int]:
     """Return the pairs of ``rows`` of each run, and the number of observations without a partner.
 
-    Several unnamed observations of a case (the hops of a method) are paired in their order if both runs have equally
-    many. The order changes neither the mean nor the resampling.
+    A case that only one of the runs edited is not paired: its right answers differ. Several unnamed observations of a
+    case (the hops of a method) are paired in their order if both runs have equally many. The order changes neither the
+    mean nor the resampling.
     """
     batches = [of.shares(phase) for of in runs]
     made = Pairs(batch=any(batches))
     own, other = (of.by_case(some) for of, some in zip(runs, rows, strict=True))
+    one_edited = runs[0].controls ^ runs[1].controls
     for case, some in own.items():
+        if case in one_edited:
+            continue
         places = _placed(runs[0], some), _placed(runs[1], other.get(case, ()))
         counts = [Counter(place[:2] for place in of) for of in places]
         for place, row in places[0].items():
@@ -184,7 +190,7 @@ def _paired(runs: tuple[Observations, Observations], rows: Sequence[Iterable[int
             one, two = runs[0].values[row], runs[1].values[partner]
             if not (math.isnan(one) or math.isnan(two)):
                 units = runs[0].unit(row, batches=batches[0]), runs[1].unit(partner, batches=batches[1])
-                made.add(one, two, units)
+                made.add(one, two, units, place[0])
     seen = sum(not math.isnan(of.values[row]) for of, some in zip(runs, rows, strict=True) for row in some)
     return made, seen - 2 * len(made)
 
@@ -251,7 +257,7 @@ def _average(parts: Sequence[Pairs], *, of: int, seed: int, **about: Any) -> Dif
     return Difference(
         first=mean([pairs.first for pairs in parts]),
         second=mean([pairs.second for pairs in parts]),
-        n=len({unit for _values, names in samples for unit in names}),
+        n=len({unit for pairs in parts for unit in pairs.own}),
         interval=interval,
         note="; ".join([*notes, *([] if interval else [_reason(every, batch=parts[0].batch)])]),
         **about,

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ke_core.app import PART_TAG, TESTED
 from ke_core.plugin import SHARE, Interval, MetricScore
+from ke_plugin_reproduce.reading import RunNumber
 from ke_plugin_reproduce.table import Pick, Printed, Reproduction
 
-HALF_A_DIGIT = 0.05
-"""Tables print one decimal. Numbers that round to the same value match."""
-
-
+TIE = 1e-9
+"""Numbers that round to the printed one match. A tie is not exact in binary."""
 WHOLE = {PART_TAG: "edited", TESTED: "yes"}
 """Tags of all cases in a run without controls, and in a dataset without buckets."""
 
@@ -35,7 +34,7 @@ class Status(Enum):
 
 @frozen(kw_only=True)
 class CellPart:
-    """One number of a cell. Fractions are in percent, as tables print them."""
+    """One number of a cell. Fractions are in percent, as tables print them. ``decimals``: of the printed number."""
 
     printed: Printed
     status: Status
@@ -45,6 +44,7 @@ class CellPart:
     high: float | None = None
     why: str = ""
     notes: tuple[str, ...] = ()
+    decimals: int = 1
 
     @property
     def difference(self) -> float | None:
@@ -105,26 +105,30 @@ def mean(found: Sequence[Measured]) -> Measured:
     return Measured(value=sum(values) / len(values), n=sum(each.n for each in found), notes=(note,))
 
 
-def part(measured: Measured, printed: Printed, notes: tuple[str, ...]) -> CellPart:
+def part(measured: Measured, wanted: RunNumber, notes: tuple[str, ...]) -> CellPart:
     """Compare a number with the published one."""
+    made = CellPart(
+        printed=wanted.printed, decimals=wanted.decimals, status=Status.NOT_RUN, n=measured.n, why=measured.why
+    )
     if measured.value is None:
-        return CellPart(printed=printed, status=Status.NOT_RUN, n=measured.n, why=measured.why, notes=notes)
+        return evolve(made, notes=notes)
     low, high = (measured.interval.low, measured.interval.high) if measured.interval else (None, None)
-    return CellPart(
-        printed=printed,
-        status=_status(measured.value, low, high, printed),
+    return evolve(
+        made,
+        status=_status(measured.value, low, high, wanted),
         value=measured.value,
-        n=measured.n,
         low=low,
         high=high,
         notes=(*notes, *(note for note in measured.notes if note not in notes)),
     )
 
 
-def _status(value: float, low: float | None, high: float | None, printed: Printed) -> Status:
+def _status(value: float, low: float | None, high: float | None, wanted: RunNumber) -> Status:
+    printed = wanted.printed
     least, most = value if low is None else low, value if high is None else high
     if isinstance(printed, float):
-        same = least - HALF_A_DIGIT <= printed <= most + HALF_A_DIGIT
+        half_a_digit = 0.5 * 10**-wanted.decimals + TIE
+        same = least - half_a_digit <= printed <= most + half_a_digit
     elif printed is not None and printed.startswith("<"):
         same = least < float(printed.removeprefix("<"))
     else:

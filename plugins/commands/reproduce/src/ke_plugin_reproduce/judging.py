@@ -1,4 +1,4 @@
-"""Judge finished runs with judges that ask a model, and score them."""
+"""Judge and score finished runs as a table requests it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,45 @@ from ke_core.app import (
     RECORDS,
     Catalog,
     Component,
+    EvalRequest,
     Index,
     JudgeModel,
     OpenJudge,
     RunFolder,
+    build_metrics,
     dataset_judge,
+    judge_and_metrics,
     judge_run,
     open_judge,
+    read_scores,
     recorded_run,
-    score_folder,
+    resolve_component,
+    score_run,
 )
+from ke_core.plugin import BadRun
 from ke_plugin_reproduce.cells import same_model
 from ke_plugin_reproduce.requests import RequiredRun
+
+
+def score_as_requested(folder: RunFolder, request: EvalRequest, catalog: Catalog) -> None:
+    """Judge and score a run again unless its scores are of the judge, the metrics and the options of ``request``.
+
+    A later ``ke judge`` or ``ke score`` replaces the scores, and the specification of a run names neither.
+    """
+    dataset = resolve_component(catalog, "dataset", request.dataset, request.options)
+    judge, metrics = judge_and_metrics(
+        catalog, dataset.spec.for_config(dataset.config), request.options, judge=request.judge, metrics=request.metrics
+    )
+    try:
+        scored = read_scores(folder)
+    except BadRun:  # missing, damaged or older than the records
+        scored = None
+    if scored and (scored.judge, *scored.metrics) == (judge.component, *(metric.component for metric in metrics)):
+        return
+    known = recorded_run(folder, catalog, request.data_dir)
+    judge_run(folder, known.cases, open_judge(judge, catalog, None))
+    with folder.writing():
+        score_run(folder, known.cases, build_metrics(metrics), judge=judge.spec.name)
 
 
 @define(kw_only=True)
@@ -41,9 +68,12 @@ class ModelJudges:
             component = evolve(chosen.component, model=opened.component.model)
             judge = evolve(opened, judge=chosen.built, component=component, scored=chosen.spec.scored)
             judge_run(folder, known.cases, judge, self.asking)
-        prefixes = {self.catalog.spec("metric", name).prefix for name in request.metrics}
-        options = {prefix: given for prefix, given in request.options.items() if prefix in prefixes}
-        score_folder(folder, self.catalog, judge=need.judge, metrics=request.metrics, options=options, known=known)
+        # not score_folder, which keeps the options of the last scores
+        _judge, metrics = judge_and_metrics(
+            self.catalog, known.spec, request.options, judge=request.judge, metrics=request.metrics
+        )
+        with folder.writing():
+            score_run(folder, known.cases, build_metrics(metrics), judge=need.judge)
 
     def _judged(self, folder: RunFolder, judge: Component) -> bool:
         """Return whether ``judge`` is the last judge of a run and has judged every reply.

@@ -1,47 +1,36 @@
-"""Rank the runs in a folder. Runs with overlapping intervals share a range of ranks."""
+"""Rank the runs in a folder."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from attrs import field, frozen
-from rich.console import Group, RenderableType
+from attrs import evolve, field, frozen
 
 from ke_core.app import (
     AFTER,
     NO_MODEL,
     SCORES,
     TESTED,
-    WARNING,
     Catalog,
     DataRef,
     MetricColumn,
     ModelRef,
     Reported,
-    format_interval,
-    format_score,
     judge_warnings,
-    literal,
     load_report,
     metric_columns,
     one_line,
-    plain_table,
-    prompt_name,
+    option_text,
     run_labels,
     runs_in,
     shown_unit,
-    titled,
 )
-from ke_core.plugin import BadConfig, BadRun, Interval, MetricScore
+from ke_core.plugin import BadConfig, BadRun, MetricScore
+from ke_plugin_reproduce.ranks import Rank, ranks
 from ke_plugin_reproduce.sweep import failed_in
 
 REASON = 100  # characters of an error
-HEADINGS = ("rank", "run", "prompt", "95% interval", "n")
-"""The headings. The column that runs are ranked by comes after the third."""
-OWN_EDITS_NOTE = "given own edits: the editor gets each question's own edits, which a deployed editor does not know."
-SKIPPED_NOTE = "skipped: observations without a value; n does not include them. ke report RUN --json lists the reasons."
-COLORS = {"hint": "", WARNING: "yellow", "error": "red"}
 
 
 @frozen(kw_only=True)
@@ -58,7 +47,10 @@ class LeaderboardEntry:
 
 @frozen(kw_only=True)
 class LeaderboardTable:
-    """The runs of one dataset and model, best first. ``alike``: True if all runs have the same cases."""
+    """The runs of one dataset and model, best first. ``alike``: True if all runs have the same cases.
+
+    ``settings``: how dataset and model differ from those of a table that has the same title otherwise.
+    """
 
     dataset: DataRef
     model: ModelRef
@@ -66,6 +58,7 @@ class LeaderboardTable:
     places: tuple[LeaderboardEntry, ...]
     less: bool = False
     alike: bool = True
+    settings: str = ""
 
 
 @frozen(kw_only=True)
@@ -73,12 +66,14 @@ class Leaderboard:
     """Rank tables and the runs that are in none of them.
 
     ``open``: unfinished runs. ``failed``: cells of a sweep with the reason. ``damaged``: run folders with the reason.
+    ``unranked``: finished runs without the score that others are ranked by, with the reason.
     """
 
     tables: tuple[LeaderboardTable, ...]
     open: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(factory=dict)
     damaged: Mapping[str, str] = field(factory=dict)
+    unranked: Mapping[str, str] = field(factory=dict)
     warnings: tuple[str, ...] = ()
 
 
@@ -98,41 +93,27 @@ def leaderboard(root: Path, catalog: Catalog, *, by: str = "") -> Leaderboard:
                 *(f"{name} {_waits_for(root / name)}" for name in unfinished),
             ),
         )
-    tables = [table for group in _groups(runs) if (table := ranked(*group, by=by)) is not None]
+    groups = [*_groups(runs)]
+    made = [ranked(*group, by=by) for group in groups]
+    tables = [table for table in made if table is not None]
     if not tables:
         known = dict.fromkeys(f"{column.metric}.{column.aspect}" for column in metric_columns(runs))
         raise BadConfig(f"no run has a score for {by or 'any column'}", hint=f"available: {', '.join(known)}")
+    placed = {place.path for table in tables for place in table.places}
+    unranked = {
+        str(Path(run.path).relative_to(root)): f"no score for {table.column.heading if table else by or 'any column'}"
+        for (_dataset, _model, group), table in zip(groups, made, strict=True)
+        for run in group
+        if run.path not in placed
+    }
     return Leaderboard(
-        tables=tuple(tables),
+        tables=tuple(with_settings(tables)),
         open=tuple(unfinished),
         failed=failed,
         damaged=damaged,
+        unranked=unranked,
         warnings=tuple(judge_warnings(runs)),
     )
-
-
-def leaderboard_page(found: Leaderboard) -> Group:
-    """Return the tables and notes for the terminal."""
-    parts: list[RenderableType] = [_drawn(table) for table in found.tables]
-    parts += [literal(words, COLORS[kind]) for words, kind in notes(found)]
-    return Group(*parts)
-
-
-def notes(found: Leaderboard) -> Iterator[tuple[str, str]]:
-    """Yield the lines below the tables, each with its kind: hint, warning or error."""
-    if any(place.rank.tied for table in found.tables for place in table.places):
-        yield ("A rank such as 2-4 means that 95% intervals overlap. ke compare pairs the same questions.", "hint")
-    places = [place for table in found.tables for place in table.places]
-    if any(place.own_edits for place in places):
-        yield OWN_EDITS_NOTE, "hint"
-    if any(place.score.skipped for place in places):
-        yield SKIPPED_NOTE, "hint"
-    if not all(table.alike for table in found.tables):
-        yield "Different cases: --limit, --eval-limit or seeds differ between the runs of a table.", WARNING
-    yield from ((f"{WARNING}: {words}", WARNING) for words in found.warnings)
-    yield from ((f"not finished: {name}", WARNING) for name in found.open)
-    yield from ((f"failed: {name}: {one_line(why, REASON)}", "error") for name, why in found.failed.items())
-    yield from ((f"damaged: {name}: {one_line(why, REASON)}", "error") for name, why in found.damaged.items())
 
 
 def _read(root: Path, catalog: Catalog) -> tuple[list[Reported], dict[str, str], list[str]]:
@@ -196,9 +177,11 @@ def ranked(dataset: DataRef, model: ModelRef, runs: list[Reported], *, by: str) 
         for style in run.styles(AFTER)
         if (score := _score(run, column, style)) is not None and score.value is not None
     ]
+    if not rows:
+        return None
     rows.sort(key=lambda row: (row[2].value or 0.0) if less else -(row[2].value or 0.0))
     order = ranks([score.interval for _name, _style, score, _run in rows], more_is_better=not less)
-    samples = {(run.spec.plan.limit, run.spec.plan.eval_limit, _drawn_with(run)) for run in runs}
+    samples = {_sample(run) for _name, _style, _score, run in rows}
     return LeaderboardTable(
         dataset=dataset,
         model=model,
@@ -219,76 +202,66 @@ def _score(run: Reported, column: MetricColumn, style: str) -> MetricScore | Non
     return run.score(column, AFTER, style, (TESTED, "yes")) or run.score(column, AFTER, style)
 
 
-def _drawn_with(run: Reported) -> int | None:
-    """Return the seed if it determines which cases are used."""
-    return run.spec.seed if run.spec.plan.limit or run.spec.plan.eval_limit else None
+def _sample(run: Reported) -> tuple[int | None, ...]:
+    """Return the settings that determine which cases are used.
 
-
-def _drawn(found: LeaderboardTable) -> Group:
-    shown = plain_table(*HEADINGS[:3], found.column.heading, *HEADINGS[3:])
-    for at in (0, 3, 4, 5):
-        shown.columns[at].justify = "right"
-    for place in found.places:
-        count = f"{place.score.n:,}" + (f" ({place.score.skipped:,} skipped)" if place.score.skipped else "")
-        cells = (
-            rank_words(place),
-            place.name,
-            prompt_name(place.style),
-            format_score(place.score),
-            format_interval(place.score) or "none",
-            count,
-        )
-        shown.add_row(*map(literal, cells))
-    return titled(table_title(found), shown)
+    In datasets with published parts, the number of edited cases selects the part, and other cases are excluded.
+    """
+    plan = run.spec.plan
+    published = plan.protocol == "sample" and any(TESTED in score.tags for score in run.scores)
+    return (
+        plan.limit,
+        plan.eval_limit,
+        run.spec.seed if plan.limit or plan.eval_limit else None,
+        plan.size if published else None,
+    )
 
 
 def table_title(found: LeaderboardTable) -> str:
-    """Return dataset, model, column and unit."""
+    """Return dataset, model, column and unit, and the settings if another table has the same."""
     values = " in ".join(filter(None, ("value", shown_unit(found.places[0].score.measure))))
     better = ", less is better" if found.less else ""
-    return f"{found.dataset.component.name} on {model_name(found)}: {found.column.heading}, {values}{better}"
+    return f"{found.dataset.component.name} on {model_name(found)}: {found.column.heading}, {values}{better}" + (
+        f" ({found.settings})" if found.settings else ""
+    )
+
+
+def with_settings(tables: Sequence[LeaderboardTable]) -> Sequence[LeaderboardTable]:
+    """Return the tables. Those with the same title get the settings in which they differ."""
+    for facts in (_options, _digests):
+        titles = list(map(table_title, tables))
+        alike = {
+            title: [facts(one) for one, its in zip(tables, titles, strict=True) if its == title] for title in titles
+        }
+        words = [
+            ", ".join(
+                f"{name}={value}" for name, value in facts(table).items()
+                if any(other.get(name) != value for other in alike[title])
+            )
+            for table, title in zip(tables, titles, strict=True)
+        ]  # fmt: skip
+        tables = [
+            evolve(table, settings=", ".join(filter(None, (table.settings, own))))
+            for table, own in zip(tables, words, strict=True)
+        ]
+    return tables
+
+
+def _options(table: LeaderboardTable) -> dict[str, str]:
+    """Return the settings of dataset and model that a user chooses."""
+    model = table.model
+    chosen = {name: option_text(value, name) for name, value in table.dataset.component.options.items()}
+    chosen |= {"source": model.source, "revision": model.revision, "dtype": model.dtype, "base_url": model.base_url}
+    return {**chosen, "chat": option_text(model.chat, "chat")}
+
+
+def _digests(table: LeaderboardTable) -> dict[str, str]:
+    """Return the digests of dataset and model, and the version of the dataset's plugin."""
+    component = table.dataset.component
+    digests = {"data": table.dataset.sha256, "code": component.code, "weights": table.model.digest}
+    return {"version": component.version, **{name: digest[:8] for name, digest in digests.items()}}
 
 
 def model_name(found: LeaderboardTable) -> str:
     """Return the id of the model."""
     return "no model" if found.model == NO_MODEL else found.model.id
-
-
-def rank_words(place: LeaderboardEntry) -> str:
-    """Return a rank as ``2`` or ``2-4``."""
-    return str(place.rank.best) if not place.rank.tied else f"{place.rank.best}-{place.rank.worst}"
-
-
-@frozen(kw_only=True)
-class Rank:
-    """The range of possible ranks, from 1 on. Both ends are equal if no other interval overlaps."""
-
-    best: int
-    worst: int
-
-    @property
-    def tied(self) -> bool:
-        """True if another interval overlaps."""
-        return self.best != self.worst
-
-
-def ranks(intervals: Sequence[Interval | None], *, more_is_better: bool = True) -> list[Rank]:
-    """Return the rank of each interval, in order. A missing interval overlaps all others.
-
-    One is better than another only if their intervals do not overlap (touching ends overlap). That is stricter than a
-    test of the difference, so entries of one rank may differ significantly.
-    """
-    ends = [_ends(one, more_is_better=more_is_better) for one in intervals]
-    found = []
-    for low, high in ends:
-        above = sum(other_low > high for other_low, _high in ends)
-        below = sum(other_high < low for _low, other_high in ends)
-        found.append(Rank(best=1 + above, worst=len(ends) - below))
-    return found
-
-
-def _ends(one: Interval | None, *, more_is_better: bool) -> tuple[float, float]:
-    """Return low and high, negated if less is better."""
-    if one is None:
-        return float("-inf"), float("inf")
-    return (one.low, one.high) if more_is_better else (-one.high, -one.low)

@@ -8,18 +8,10 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
-from ke_core.app import format_interval, format_score, one_line, prompt_name, sanitize
+from ke_core.app import one_line, sanitize
 from ke_core.plugin import to_json
-from ke_plugin_reproduce.leaderboard import (
-    HEADINGS,
-    REASON,
-    Leaderboard,
-    LeaderboardTable,
-    model_name,
-    notes,
-    rank_words,
-    table_title,
-)
+from ke_plugin_reproduce.leaderboard import REASON, Leaderboard, LeaderboardTable, model_name, table_title
+from ke_plugin_reproduce.leaderboard_page import HEADINGS, notes, place_cells
 
 COLUMNS = (
     "dataset", "model", "metric", "aspect", "less_is_better", "same_cases", "rank_best", "rank_worst", "run", "path",
@@ -76,9 +68,7 @@ def _table(table: LeaderboardTable) -> Iterator[str]:
     yield "<thead>" + _row("th", heads) + "</thead>"
     yield "<tbody>"
     for place in table.places:
-        score = place.score
-        cells = (rank_words(place), place.name, prompt_name(place.style), format_score(score))
-        yield _row("td", (*cells, format_interval(score) or "none", f"{score.n:,}"))
+        yield _row("td", place_cells(place))
     yield "</tbody></table></div>"
 
 
@@ -126,6 +116,7 @@ def leaderboard_json(found: Leaderboard) -> dict[str, Any]:
         {
             "dataset": table.dataset.component.name,
             "model": table.model.id,
+            "settings": table.settings,
             "by": f"{table.column.metric}.{table.column.aspect}",
             "less_is_better": table.less,
             "same_cases": table.alike,
@@ -145,6 +136,7 @@ def leaderboard_json(found: Leaderboard) -> dict[str, Any]:
     return {
         "tables": tables,
         "warnings": list(found.warnings),
+        "not_ranked": dict(found.unranked),
         "not_finished": list(found.open),
         "failed": dict(found.failed),
         "damaged": dict(found.damaged),

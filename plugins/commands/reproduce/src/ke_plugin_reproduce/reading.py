@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,15 @@ UNSAID, ABSENT = "-", ""
 
 @frozen(kw_only=True)
 class RunNumber:
-    """One number of a cell: its runs (mostly one; else their mean), its place in their scores, the published number."""
+    """One number of a cell: its runs (mostly one; else their mean), its place in their scores, the published number.
+
+    ``decimals``: of the published number.
+    """
 
     setups: tuple[Setup, ...]
     pick: Pick
     printed: Printed
+    decimals: int = 1
 
 
 @frozen(kw_only=True)
@@ -141,9 +146,13 @@ def _cell(table: Reproduction, row: RowLayout, index: int, *, where: str) -> Cel
         for other in row.over or ({},)
     )
     parts = column.parts or ({},)
-    values = printed if isinstance(printed, list) else [printed] * len(parts) if isinstance(printed, str) else [printed]
+    values = _values(printed, parts)
     if len(values) != len(parts):
         raise BadData(f"{where}: {len(values)} printed numbers, not {len(parts)}", hint=HINT)
+    picks = [
+        structure_record(_merged([table.pick, column.pick, part, row.pick, own]), Pick, where=where, hint=HINT)
+        for part in parts
+    ]
     return CellPlan(
         row=row,
         column=column,
@@ -151,15 +160,33 @@ def _cell(table: Reproduction, row: RowLayout, index: int, *, where: str) -> Cel
         wanted=tuple(
             RunNumber(
                 setups=setups,
-                pick=structure_record(
-                    _merged([table.pick, column.pick, part, row.pick, own]), Pick, where=where, hint=HINT
-                ),
+                pick=pick,
                 printed=_printed(value, where),
+                decimals=_decimals(_in_column(table, index, at) if pick.source == "scores" else [value]),
             )
-            for part, value in zip(parts, values, strict=True)
+            for at, (pick, value) in enumerate(zip(picks, values, strict=True))
         ),
         notes=tuple(note for note in (column.note, row.note) if note),
     )
+
+
+def _values(printed: Any, parts: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
+    """Return the published value of each part of a cell. A text stands for all parts."""
+    if isinstance(printed, list):
+        return printed
+    return [printed] * len(parts) if isinstance(printed, str) else [printed]
+
+
+def _in_column(table: Reproduction, index: int, part: int) -> list[Any]:
+    """Return the published values of one part in all rows of a column."""
+    parts = table.columns[index].parts or ({},)
+    return [value for row in table.rows for value in _values(row.printed[index], parts)[part : part + 1]]
+
+
+def _decimals(values: Sequence[Any]) -> int:
+    """Return the largest number of decimals, because TOML drops trailing zeros; 1 without a number."""
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return max((len(f"{Decimal(repr(number)):f}".partition(".")[2]) for number in numbers), default=1)
 
 
 def _printed(value: Any, where: str) -> Printed:
@@ -167,6 +194,13 @@ def _printed(value: Any, where: str) -> Printed:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise BadData(f"{where}: {value!r} is neither a number nor a text", hint=HINT)
+    if isinstance(value, str) and value.startswith("<"):
+        try:
+            float(value.removeprefix("<"))
+        except ValueError as error:
+            raise BadData(
+                f"{where}: {value!r} is no upper bound", hint='write "<" and a number, such as "<1"'
+            ) from error
     return value if isinstance(value, str) else float(value)
 
 

@@ -14,7 +14,6 @@ from rich.text import Text
 from ke_core.app import escaped, literal, plain_table, table_row, titled
 from ke_core.plugin import to_json
 from ke_plugin_reproduce.filled import CellPart, FilledTable, Status
-from ke_plugin_reproduce.table import Printed
 
 WIDTH = 100
 SIGNS = {Status.MATCHES: "matches", Status.DIFFERS: "differs", Status.NOT_RUN: "not runnable"}
@@ -174,22 +173,22 @@ def _any(cell: Sequence[CellPart], status: Status) -> bool:
 
 def _lines(cell: Sequence[CellPart], marks: str) -> list[str]:
     """Return measured number, interval, n, published number and status."""
-    printed = _joined([_printed(part.printed) for part in cell])
+    printed = _joined([_printed(part) for part in cell])
     lines = [f"paper {printed}"] if printed != "-" else []
     if all(part.status is Status.ABSENT for part in cell):
         return ["-"]
     if not _ran(cell):
         return [f"{SIGNS[Status.NOT_RUN]}{marks}", *lines]
-    first = [_joined([_number(part.value) for part in cell]) + marks]
+    first = [_joined([_number(part.value, part) for part in cell]) + marks]
     if len(cell) == 1 and cell[0].low is not None and cell[0].high is not None:
-        first.append(f"{_number(cell[0].low)} to {_number(cell[0].high)}")
+        first.append(f"{_number(cell[0].low, cell[0])} to {_number(cell[0].high, cell[0])}")
     return [*first, "n " + _joined([f"{part.n:,}" for part in cell]), *lines, *_verdict(cell)]
 
 
 def _verdict(cell: Sequence[CellPart]) -> list[str]:
     if len(cell) == 1:
         part = cell[0]
-        away = f"{part.difference:+.1f} " if part.difference is not None else ""
+        away = f"{part.difference:+z.{max(1, part.decimals)}f} " if part.difference is not None else ""
         return [f"{away}{SIGNS[part.status]}"] if part.status in SIGNS else []
     words = [SIGNS.get(part.status, "-") for part in cell]
     return [words[0] if len(set(words)) == 1 else _joined(words)] if set(words) != {"-"} else []
@@ -201,16 +200,16 @@ def _joined(texts: Sequence[str]) -> str:
     return f"{first} ({', '.join(rest)})" if rest else first
 
 
-def _number(value: float | None) -> str:
+def _number(value: float | None, part: CellPart) -> str:
+    """Return a measured number with the decimals of the paper, at least one unless it is large."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}"
+    decimals = part.decimals or int(abs(value) < 1000)
+    return f"{value:,.{decimals}f}"
 
 
-def _printed(printed: Printed) -> str:
-    if isinstance(printed, float):
-        return f"{printed:,.0f}" if abs(printed) >= 1000 else f"{printed:g}"
-    return printed or "-"
+def _printed(part: CellPart) -> str:
+    return f"{part.printed:,.{part.decimals}f}" if isinstance(part.printed, float) else part.printed or "-"
 
 
 def _notes(cell: Sequence[CellPart]) -> list[str]:

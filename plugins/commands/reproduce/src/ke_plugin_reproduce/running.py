@@ -15,7 +15,7 @@ from ke_core.app import Catalog, JudgeModel, RunFolder, agreement_warning, read_
 from ke_core.plugin import EFFICACY, BadData, Case, KEError, MetricScore, Progress
 from ke_plugin_reproduce.cells import Cell, CellRunner, ReportProgress, Result, RunsCells
 from ke_plugin_reproduce.filled import CellPart, FilledTable, Measured, Status, mean, part, picked
-from ke_plugin_reproduce.judging import ModelJudges
+from ke_plugin_reproduce.judging import ModelJudges, score_as_requested
 from ke_plugin_reproduce.reading import ABSENT
 from ke_plugin_reproduce.requests import DatasetCache, PartPlan, Planner, RequiredRun, Resources
 from ke_plugin_reproduce.table import Reproduction, Source
@@ -110,6 +110,8 @@ class RequiredRuns:
             if need.judge:
                 assert judges is not None
                 judges.score(folder, need)
+            else:
+                score_as_requested(folder, need.request, self.catalog)
             found = read_scores(folder)
             self._scores[key], self._warned[key] = found.scores, agreement_warning(found.judge)
         except KEError as error:
@@ -120,8 +122,8 @@ class RequiredRuns:
         if printed == ABSENT:
             return CellPart(printed=printed, status=Status.ABSENT)
         if one.why:
-            return CellPart(printed=printed, status=Status.NOT_RUN, why=one.why)
-        return part(mean([self._measured(plan, one, need) for need in one.needs]), printed, one.notes)
+            return part(Measured(value=None, n=0, why=one.why), one.wanted, ())
+        return part(mean([self._measured(plan, one, need) for need in one.needs]), one.wanted, one.notes)
 
     def _measured(self, plan: PlannedTable, one: PartPlan, need: RequiredRun) -> Measured:
         pick = one.wanted.pick

@@ -24,9 +24,10 @@ from ke_core.app import (
     titled,
     without_model,
 )
-from ke_core.plugin import SHARE, to_json
+from ke_core.plugin import SHARE, MetricScore, to_json
+from ke_plugin_analysis.changes import ChangedAnswer, ChangedAnswers
 from ke_plugin_analysis.common import SharedScores
-from ke_plugin_analysis.comparing import ChangedAnswer, ChangedAnswers, ComparedRun, RunComparison
+from ke_plugin_analysis.comparing import ComparedRun, RunComparison
 from ke_plugin_analysis.footer import component_words
 from ke_plugin_analysis.observations import VERDICTS
 from ke_plugin_analysis.pairs import Difference
@@ -44,7 +45,7 @@ def comparison_page(found: RunComparison, *, cases: bool = False) -> Group:
     parts: list[RenderableType] = [*(literal(line) for line in _legend(found))]
     if warned := agreement_warning(found.judge):
         parts.append(literal(f"{WARNING}: {warned}", "bold red"))
-    parts += [literal(line, "yellow") for line in _open(found.runs)]
+    parts += [literal(line, "yellow") for line in (*_open(found.runs), *_unpaired(found.unpaired))]
     for place, table in enumerate(found.differences, start=1):
         parts += [Text(), _table(found, table, _name(place))]
     parts += [literal(note, "dim") for note in (*NOTES, *_holm(found))]
@@ -74,8 +75,11 @@ def comparison_json(found: RunComparison) -> dict[str, Any]:
                 "run": run.path,
                 "differences": [{**to_json(one), "difference": one.difference} for one in table],
                 "changed": to_json(changes.listed, list[ChangedAnswer]),
+                "unpaired_cases": unpaired,
             }
-            for run, table, changes in zip(found.runs[1:], found.differences, found.changed, strict=True)
+            for run, table, changes, unpaired in zip(
+                found.runs[1:], found.differences, found.changed, found.unpaired, strict=True
+            )
         ],
         "on_queries_of_all": to_json(list(found.in_all), list[SharedScores]),
     }
@@ -114,6 +118,13 @@ def _open(runs: Sequence[ComparedRun]) -> Iterator[str]:
             )
 
 
+def _unpaired(counts: Sequence[int]) -> Iterator[str]:
+    for place, count in enumerate(counts, start=1):
+        if count:
+            words = f"{count_noun(count, 'case')} left out: edited in one run, control in the other"
+            yield f"{_name(place)} against A: {words}"
+
+
 def _table(found: RunComparison, table: Sequence[Difference], name: str) -> Group:
     drawn = plain_table("", "prompt", "A", name, f"{name} - A", "95% interval", "n", "lost", "gained", "p")
     for column in drawn.columns[2:]:
@@ -144,7 +155,10 @@ def _in_all(found: RunComparison, made: SharedScores) -> Group:
         column.justify, column.no_wrap = "right", True
     for place, (style, scores) in enumerate(zip(made.styles, made.scores, strict=True)):
         of = {score.aspect: score for score in scores}
-        cells = ("\n".join(filter(None, (format_score(of[name]), format_interval(of[name])))) for name in columns)
+        shown = [of[name] for name in columns]
+        cells = (
+            "\n".join(filter(None, (format_score(one), format_interval(one) or no_interval(one)))) for one in shown
+        )
         drawn.add_row(*map(literal, (_name(place), prompt_name(style), *cells)))
     title = f"{made.metric} on the {count_noun(sum(made.queries.values()), 'query', 'queries')} that all runs share"
     each = ", ".join(f"{columns.get(aspect, aspect)} {n:,}" for aspect, n in made.queries.items())
@@ -192,8 +206,13 @@ def _value(value: float, one: Difference, sign: str = "") -> str:
 
 def _interval(one: Difference) -> str:
     if one.interval is None:
-        return one.note.removesuffix(", no interval")
+        return no_interval(one)
     return f"{_value(one.interval.low, one, '+')} to {_value(one.interval.high, one, '+')}"
+
+
+def no_interval(one: Difference | MetricScore) -> str:
+    """Return why there is no interval: the last part of the note."""
+    return one.note.rpartition("; ")[2].removesuffix(", no interval")
 
 
 def _p(p: float) -> str:

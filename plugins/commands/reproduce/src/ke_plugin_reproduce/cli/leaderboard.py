@@ -32,8 +32,9 @@ def command(app: App, *, folder: Path, by: str, html: Path | None, csv: Path | N
       ke leaderboard runs/layers --by multi-hop.instance-wise
       ke leaderboard runs/layers --html ranks.html --csv ranks.csv
     """
-    from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_page  # noqa: PLC0415  as above
+    from ke_plugin_reproduce.leaderboard import leaderboard  # noqa: PLC0415  as above
     from ke_plugin_reproduce.leaderboard_files import leaderboard_csv, leaderboard_html, leaderboard_json  # noqa: PLC0415  as above
+    from ke_plugin_reproduce.leaderboard_page import leaderboard_page  # noqa: PLC0415  as above
 
     found = leaderboard(folder, app.catalog, by=by)
     if as_json:

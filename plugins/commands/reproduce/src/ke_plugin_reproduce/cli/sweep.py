@@ -30,8 +30,9 @@ from ke_plugin_reproduce.cells import Cell, Result
 from ke_plugin_reproduce.cli.launching import LAUNCH_OPTIONS, Launch, only_command, print_detached
 from ke_plugin_reproduce.estimate import EarlierRuns, Rates, Workload, workload_of
 from ke_plugin_reproduce.launching import LaunchedRunner
-from ke_plugin_reproduce.leaderboard import leaderboard, leaderboard_page
+from ke_plugin_reproduce.leaderboard import leaderboard
 from ke_plugin_reproduce.leaderboard_files import leaderboard_json
+from ke_plugin_reproduce.leaderboard_page import leaderboard_page
 from ke_plugin_reproduce.sweep import PlannedCell, cells_of, planned, write_summary
 from ke_plugin_reproduce.sweep_file import read_sweep
 
