@@ -21,7 +21,7 @@ ENDINGS = {
 }  # fmt: skip
 
 
-def judge_warnings(runs: Sequence[Reported]) -> list[str]:
+def score_warnings(runs: Sequence[Reported]) -> list[str]:
     """Return the warnings about judges and metrics: those with different options or models in runs on one dataset, and
     judges with too little agreement with labels written by people.
     """

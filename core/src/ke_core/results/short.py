@@ -13,7 +13,7 @@ from attrs import frozen
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 
-from ke_core.results.footer import form_notes, judge_warnings, losses, unfinished
+from ke_core.results.footer import form_notes, losses, score_warnings, unfinished
 from ke_core.results.formatting import NO_VALUE, count_noun, format_interval, format_score, joined_ends, literal
 from ke_core.results.grid import Grid, Line, edited_rows, prompt_name, score_grids
 from ke_core.results.reported import MetricColumn, Reported, columns_by_table, metric_columns, run_labels, without_model
@@ -185,5 +185,5 @@ def warnings(runs: Sequence[Reported]) -> Iterator[str]:
         ((reason, _count),) = every.most_common(1)
         often = "" if len(every) == 1 else "most often: "
         yield f"warning: {count_noun(every.total(), one, many)} ({of}): {often}{reason}"
-    yield from (f"warning: {words}" for words in judge_warnings(runs))
+    yield from (f"warning: {words}" for words in score_warnings(runs))
     yield from form_notes(runs)

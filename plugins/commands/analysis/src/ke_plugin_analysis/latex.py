@@ -11,10 +11,10 @@ from ke_core.app import (
     Reported,
     format_interval,
     format_score,
-    judge_warnings,
     one_line,
     run_labels,
     score_grids,
+    score_warnings,
 )
 from ke_core.plugin import MetricScore
 from ke_plugin_analysis.footer import run_summary, shared_settings
@@ -39,7 +39,7 @@ def latex(runs: Sequence[Reported], *, slices: bool = True) -> str:
     """
     grids = [*score_grids(runs), *(slice_grids(runs) if slices else [])]
     lines = [r"% made by ke report; needs \usepackage{booktabs}"]
-    warned = judge_warnings(runs)
+    warned = score_warnings(runs)
     for at, grid in enumerate(grids, start=1):
         lines += ["", *_table(grid, at, warned if is_judged(grid) else ())]
     return "\n".join([*lines, "", *(f"% {one_line(known, LONG)}" for known in _known(runs)), ""])

@@ -13,9 +13,9 @@ from ke_core.app import (
     escaped,
     format_interval,
     format_score,
-    judge_warnings,
     run_labels,
     score_grids,
+    score_warnings,
     table_row,
 )
 from ke_core.plugin import MetricScore
@@ -29,7 +29,7 @@ def markdown(runs: Sequence[Reported], *, slices: bool = True) -> str:
     A warning about the judge follows each table that depends on it.
     """
     lines: list[str] = []
-    warned = judge_warnings(runs)
+    warned = score_warnings(runs)
     for grid in (*score_grids(runs), *(slice_grids(runs) if slices else [])):
         lines += [f"### {escaped(grid.title)}", "", *_table(grid), ""]
         for words in warned if is_judged(grid) else ():

@@ -17,13 +17,13 @@ from ke_core.app import (
     MetricColumn,
     ModelRef,
     Reported,
-    judge_warnings,
     load_report,
     metric_columns,
     one_line,
     option_text,
     run_labels,
     runs_in,
+    score_warnings,
     shown_unit,
 )
 from ke_core.plugin import BadConfig, BadRun, MetricScore
@@ -112,7 +112,7 @@ def leaderboard(root: Path, catalog: Catalog, *, by: str = "") -> Leaderboard:
         failed=failed,
         damaged=damaged,
         unranked=unranked,
-        warnings=tuple(judge_warnings(runs)),
+        warnings=tuple(score_warnings(runs)),
     )
 
 

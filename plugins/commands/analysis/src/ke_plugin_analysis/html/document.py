@@ -22,10 +22,10 @@ from ke_core.app import (
     count_noun,
     format_interval,
     format_score,
-    judge_warnings,
     run_labels,
     sanitize,
     score_grids,
+    score_warnings,
     summary,
     without_model,
 )
@@ -71,7 +71,7 @@ def html_page(
             galleries=[one for one in pictures if not one.cost],
             cost=[grid for grid in grids if of_costs(grid)],
             cost_galleries=[one for one in pictures if one.cost],
-            warned=judge_warnings(runs),
+            warned=score_warnings(runs),
             shared=shared_settings(runs),
             courses=[
                 (label, list(run_summary(run)), _lost(run)) for label, run in zip(run_labels(runs), runs, strict=True)
