@@ -7,7 +7,9 @@ import pytest
 from ke_memory.plugin import without_period
 
 
-@pytest.mark.parametrize("name", ["W. G.", "Liverpool F.C.", "Fiat S.p.A.", "Apple Inc.", "M. L. King Jr.", "Q"])
+@pytest.mark.parametrize(
+    "name", ["W. G.", "Liverpool F.C.", "Fiat S.p.A.", "LL.M.", "Apple Inc.", "M. L. King Jr.", "Q"]
+)
 def test_period_of_a_name_is_kept(name) -> None:
     assert without_period(f" {name}\n") == name
 
@@ -19,6 +21,9 @@ def test_period_of_a_name_is_kept(name) -> None:
         ("W. G. Sebald. ", "W. G. Sebald"),
         ("Washington, D.C..", "Washington, D.C."),
         ("Windows 7.", "Windows 7"),
+        ("Windows 3.1.", "Windows 3.1"),
+        ("OpenOffice.org.", "OpenOffice.org"),
+        ("Node.js.", "Node.js"),
     ],
 )
 def test_period_of_the_sentence_is_removed(said, name) -> None:

@@ -172,6 +172,7 @@ def test_names_match_despite_spelling_differences(edits, name, linked) -> None:
         ("C++", "c++"),
         ("C#", "c#"),
         ("Guns N\u2019 Roses!", "guns n roses"),
+        ("O\u2019Brien", "obrien"),
     ],
 )
 def test_folded(name, plain) -> None:

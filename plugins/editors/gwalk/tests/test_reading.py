@@ -59,6 +59,7 @@ def test_names_with_periods_stay_complete() -> None:
         " The son is {}. Martin L. King Jr.": "Martin L. King Jr.",
         " The agency is {}. The C.I.A.": "The C.I.A.",
         " The country is {}. Iraq.": "Iraq",
+        " The platform is {}. .NET Framework": ".NET Framework",
         " The country is {} Iraq": "Iraq",
         " The country is Iraq. Iraq": "Iraq",
         " {} is the author of Austerlitz. W. G. Sebald": "W. G. Sebald",

@@ -283,6 +283,11 @@ def test_damaged_checkpoint_is_an_error(kit, tmp_path: Path) -> None:
         edit(tmp_path, checkpoint=str(folder))
 
 
+def test_threshold_of_the_nearest_neighbor_is_refused_with_the_trained_detector(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match=r"pokemqa.threshold=0.3 has no effect with pokemqa.detector=trained"):
+        edit(tmp_path, threshold=0.3)
+
+
 def test_only_minilm_has_a_default_threshold(tmp_path: Path) -> None:
     assert edit(tmp_path, detector="nearest").details["detector"] == {"kind": "nearest", "threshold": 0.67}
     with pytest.raises(BadConfig, match="no threshold for the encoder mine"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -88,6 +89,7 @@ def unparsed_outcome(written: Generated) -> Literal["unparsed", "length"]:
     return "length" if written.finish == "length" else "unparsed"
 
 
+INITIALS = re.compile(r"[^\W\d_]\.|(?:[^\W\d_]{1,2}\.){2,}")
 ABBREVIATIONS = ("Jr.", "Sr.", "Inc.", "Co.", "Corp.", "Ltd.", "Bros.")
 """Ends of names that have their own period."""
 
@@ -99,7 +101,7 @@ def without_period(text: str) -> str:
     """
     name = text.strip()
     last = name.split()[-1] if name else ""
-    own = (len(last) == 2 and last[0].isalpha()) or "." in last[:-1] or last in ABBREVIATIONS
+    own = INITIALS.fullmatch(last) or last in ABBREVIATIONS
     if last.endswith("..") or (last.endswith(".") and not own):
         return name[:-1].rstrip()
     return name

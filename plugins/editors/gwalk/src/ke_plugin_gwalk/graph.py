@@ -5,6 +5,7 @@ The graph contains only the edits. Entities are compared by name, because the mo
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -259,7 +260,8 @@ def folded(name: str) -> str:
     Vowel signs and marks of syllables are not accents: without them, many names of some scripts would be equal.
     """
     plain = "".join(c for c in unicodedata.normalize("NFKD", name.casefold()) if unicodedata.combining(c) < ACCENTS)
-    words = "".join(c if _is_name_character(c) else " " for c in plain.replace("'", "").replace(".", "")).split()
+    plain = re.sub("['\u2019.]", "", plain)
+    words = "".join(c if _is_name_character(c) else " " for c in plain).split()
     return " ".join(words[1:] if words[:1] == ["the"] and len(words) > 1 else words) or name
 
 

@@ -89,7 +89,7 @@ def after_slot(written: Generated) -> str:
     if not slot or (". " in rest and rest.lstrip()[0].islower()):
         _sentence, _period, rest = (rest or written.text).partition(". ")
     else:
-        rest = rest.lstrip(" .")
+        rest = rest.lstrip().removeprefix(". ")
     name = without_period(rest)
     if not name or written.finish == "length":
         raise walk_failure(written)

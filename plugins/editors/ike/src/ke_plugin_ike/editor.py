@@ -136,7 +136,7 @@ def with_prompt(request: EditorRequest, text: str, until: str) -> EditorRequest:
     if isinstance(request, Likelihood):
         return evolve(request, prompt=text)
     if request.prompt.several_lines:
-        return evolve(request, prompt=across_lines(evolve(request.prompt, text=text), until=until))
+        return evolve(request, prompt=across_lines(Prompt(text=text, decoding=request.prompt.decoding), until=until))
     decoding = Decoding(max_tokens=request.prompt.decoding.max_tokens, stop=("\n",))
     return evolve(request, prompt=Prompt(text=text, decoding=decoding))
 

@@ -112,6 +112,11 @@ class Pokemqa(MemoryEditor):
                     hint="set -o pokemqa.threshold to a score of that encoder; benchmarks/scope.py computes one",
                 )
             return NearestMemory(session.encoder(self.encoder), threshold), {"kind": "nearest", "threshold": threshold}
+        if self.config.threshold is not None:
+            raise BadConfig(
+                f"pokemqa.threshold={self.config.threshold} has no effect with pokemqa.detector=trained",
+                hint="remove it, or set pokemqa.detector=nearest",
+            )
         found = self._trained(session)
         return ScopeMemory(found.detector), {"kind": "trained", "trained": found.record}
 

@@ -13,6 +13,7 @@ A gate is a procedure, because the third one calls the model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -86,10 +87,10 @@ def selected(reply: str, hits: Sequence[Hit], *, cut_off: bool = False) -> tuple
     The reply may add words around the edit ("The fact is: ..."). If ``cut_off``, it may be the start of the edit.
     """
     said = _plain(reply.strip().removeprefix(LABEL))
-    if not said or said == NONE:
+    if not said or re.match(rf"{NONE}\b(?!\s*\w)", said):
         return ()
     facts = [(hit, _plain(hit.text)) for hit in hits]
-    repeated = [(hit, fact) for hit, fact in facts if fact in said]
+    repeated = [(hit, fact) for hit, fact in facts if re.search(rf"(?<!\w){re.escape(fact)}(?!\w)", said)]
     if repeated:  # of "... is Guinea" and "... is Guinea-Bissau", the reply repeats the longer one
         return (max(repeated, key=lambda one: len(one[1]))[0],)
     return tuple(hit for hit, fact in facts if cut_off and fact.startswith(said))[:1]
