@@ -40,6 +40,7 @@ from ke_core.spec.observed import (
     observed,
     outcome_of,
     verdict_of,
+    withheld,
 )
 from ke_core.spec.prompts import Decoding, Parse, Prompt, across_lines, with_room
 from ke_core.spec.protocols import (
@@ -197,6 +198,6 @@ __all__ = [  # noqa: F405  errors
     "locked", "log_probabilities", "measured", "noun", "observed", "one_slot", "option", "outcome_of", "parse_json",
     "parse_object", "parse_reference", "parse_toml", "problem", "prompt_text", "put", "read_at_most", "read_error_body",
     "read_json", "read_object", "read_toml", "read_value", "refuse_other_types", "sha256_of", "to_json",
-    "uninterruptible", "uninterruptible_context", "verdict_of", "warn", "with_room", "words", "write_atomic",
-    "write_value",
+    "uninterruptible", "uninterruptible_context", "verdict_of", "warn", "with_room", "withheld", "words",
+    "write_atomic", "write_value",
 ]  # fmt: skip

@@ -44,6 +44,11 @@ def format_interval(score: MetricScore | None) -> str:
     return joined_ends(*(_bound(end) if score.measure == SHARE else _quantity(end, score.measure) for end in ends))
 
 
+def no_interval(note: str) -> str:
+    """Return why a score has no interval: the last part of its note."""
+    return note.rpartition("; ")[2].removesuffix(", no interval")
+
+
 def joined_ends(low: str, high: str) -> str:
     """Return a range: with ``to`` if an end has a minus sign or a negative exponent, else with a hyphen."""
     return f"{low} to {high}" if "-" in low + high else f"{low}-{high}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import evolve, frozen
 
-from ke_core.results.formatting import shown_unit
+from ke_core.results.formatting import no_interval, shown_unit
 from ke_core.results.reported import MetricColumn, Reported, columns_by_table, metric_columns, run_labels, without_model
 from ke_core.results.tally import NO_METRIC
 from ke_core.spec.queries import Phase
@@ -194,8 +194,8 @@ def _interval_notes(runs: Sequence[Reported], shown: Sequence[MetricColumn]) -> 
         score for run in runs for score in run.scores
         if score.n and not score.tags and any(column.holds(score) for column in shown)
     ]  # fmt: skip
-    notes = (score.note.rpartition("; ")[2] for score in scores if score.interval is None)
-    reasons = " or ".join(dict.fromkeys(note.removesuffix(", no interval") for note in notes if note))
+    without = dict.fromkeys(no_interval(score.note) for score in scores if score.interval is None)
+    reasons = " or ".join(filter(None, without))
     with_interval = [score.n for score in scores if score.interval is not None]
     if with_interval or not scores:
         yield "95% interval" + (f" (unreliable for n below {FEW})" if min(with_interval, default=FEW) < FEW else "")

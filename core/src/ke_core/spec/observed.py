@@ -42,6 +42,11 @@ def measured(aspect: str, measure: Callable[[], float], *, why: str = "", **fiel
     return Value(aspect=aspect, value=value, skipped_because=why, **fields)
 
 
+def withheld(record: CaseRecord, phase: Phase) -> str:
+    """Return why a control has no value about its own edits, which were not made. Empty for other cases and before."""
+    return EDITS_WITHHELD if phase == "after" and not record.edited else ""
+
+
 def outcome_of(record: CaseRecord, phase: Phase, style: str, query: str) -> Outcome:
     """Return the outcome of a query by its id. Raises NoValue if the query has no recorded answer."""
     found = record.outcomes.get((phase, style, query))

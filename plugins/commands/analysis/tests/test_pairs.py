@@ -4,10 +4,10 @@ import math
 
 import pytest
 
+from ke_core.app import no_interval
 from ke_core.plugin import CaseRecord, MetricSpec, Value
 from ke_plugin_analysis.observations import Observations
 from ke_plugin_analysis.pairs import corrected, differences, holm, mcnemar, paired_styles
-from ke_plugin_analysis.report.compare import no_interval
 from ke_testing.toy import Toy, ToyConfig
 
 CASE = next(Toy().cases())
@@ -183,7 +183,7 @@ def test_n_of_an_average_counts_units_and_not_batches(options):
     averages = {"all": ("a", "b", "c")}
     made = found(seen(values), seen(values, **options), averages=averages)["all", ("direct", "direct")]
     assert (made.n, made.note) == (8, "2 of 3 were observed; one batch, no interval")
-    assert no_interval(made) == "one batch"
+    assert no_interval(made.note) == "one batch"
 
 
 def test_p_values_are_corrected_over_runs_and_not_over_aspects():

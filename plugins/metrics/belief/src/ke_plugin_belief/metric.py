@@ -27,7 +27,6 @@ from functools import partial
 from attrs import frozen
 
 from ke_core.plugin import (
-    EDITS_WITHHELD,
     PHASES,
     CaseRecord,
     Edit,
@@ -43,6 +42,7 @@ from ke_core.plugin import (
     measured,
     outcome_of,
     verdict_of,
+    withheld,
 )
 from ke_plugin_belief import BELIEVED, CHOICE, CONFLICT, CONTEXTS, FLIPS, NAME, OLD, REVERSAL, TWO, UNSURE
 from ke_plugin_belief.probes import LETTERS, NONE, unsuitable
@@ -80,8 +80,7 @@ class _Answers:
     style: str
 
     def values(self) -> Iterator[Value]:
-        withheld = self.phase == "after" and not self.record.edited
-        why = self.record.skipped or (EDITS_WITHHELD if withheld else "") or unsuitable(self.edit)
+        why = self.record.skipped or withheld(self.record, self.phase) or unsuitable(self.edit)
         for aspect, measure in self._measures().items():
             yield measured(aspect, measure, why=why, phase=self.phase, style=self.style, unit=self.edit.id)
 

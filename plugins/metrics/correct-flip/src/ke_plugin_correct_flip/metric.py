@@ -24,7 +24,6 @@ from collections.abc import Iterator
 from attrs import evolve, field, frozen
 
 from ke_core.plugin import (
-    EDITS_WITHHELD,
     EFFICACY,
     CaseRecord,
     NoValue,
@@ -35,6 +34,7 @@ from ke_core.plugin import (
     measured,
     outcome_of,
     verdict_of,
+    withheld,
 )
 from ke_plugin_correct_flip import CA, FLIP, KEPT, QA, SCHEMES, CorrectFlipConfig
 
@@ -87,7 +87,7 @@ class CorrectFlip:
 
 def _value(aspect: str, record: CaseRecord, phase: Phase, style: str, query: Query) -> Value:
     """Return 1 if the answer of that phase is right; None with the reason."""
-    why = record.skipped or (EDITS_WITHHELD if phase == "after" and not record.edited else "")
+    why = record.skipped or withheld(record, phase)
     right = lambda: _verdict(record, phase, style, query) is Verdict.RIGHT  # noqa: E731
     return measured(aspect, right, why=why, phase=phase, style=style)
 

@@ -26,7 +26,6 @@ from attrs import evolve, field, frozen
 
 from ke_core.plugin import (
     COUNTERFACTUALS_PERPLEXITY,
-    EDITS_WITHHELD,
     FACTS_PERPLEXITY,
     PHASES,
     CaseRecord,
@@ -39,6 +38,7 @@ from ke_core.plugin import (
     Verdict,
     log_probabilities,
     measured,
+    withheld,
 )
 from ke_plugin_fact_perplexity import SCHEMES, SUCCESS, FactPerplexityConfig
 
@@ -67,7 +67,7 @@ class FactPerplexity:
                 yield from self._side(record, sides, phase, style)
 
     def _side(self, record: CaseRecord, sides: Sides, phase: Phase, style: str) -> Iterator[Value]:
-        why = record.skipped or (EDITS_WITHHELD if phase == "after" and not record.edited else "")
+        why = record.skipped or withheld(record, phase)
         why = why or self._excluded(record, style)
         for aspect in SIDES:
             number = partial(_perplexity, record, sides, aspect, phase, style)

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Sequence
 from attrs import evolve, field, frozen
 
 from ke_core.plugin import (
-    EDITS_WITHHELD,
     EFFICACY,
     JUDGE_UNSURE,
     NOT_ON_RECORD,
@@ -19,6 +18,7 @@ from ke_core.plugin import (
     Query,
     Value,
     Verdict,
+    withheld,
 )
 
 INSTANCE, MULTI_HOP = "instance", "multi-hop"
@@ -98,7 +98,7 @@ def asked(record: CaseRecord, aspects: Collection[str]) -> Iterator[ObservedProb
 def _withheld(record: CaseRecord, probe: Probe, phase: Phase) -> str:
     """Return why a control's single facts have no verdict: other cases may edit those of its new chain."""
     single = probe.aspect in (EFFICACY, INSTANCE)
-    return EDITS_WITHHELD if single and phase == "after" and not record.edited else ""
+    return withheld(record, phase) if single else ""
 
 
 def _missing(absent: int, there: Sequence[Outcome]) -> str:

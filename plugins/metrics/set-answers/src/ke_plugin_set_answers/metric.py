@@ -34,7 +34,6 @@ from typing import Literal
 from attrs import evolve, field, frozen
 
 from ke_core.plugin import (
-    EDITS_WITHHELD,
     EFFICACY,
     JUDGE_UNSURE,
     NOT_ON_RECORD,
@@ -47,6 +46,7 @@ from ke_core.plugin import (
     Query,
     Value,
     Verdict,
+    withheld,
 )
 from ke_plugin_set_answers import SetAnswersConfig
 
@@ -184,10 +184,9 @@ class ObservedCase:
         """Return whether the edit's own question is answered correctly. For a control, other cases may have edited its
         fact.
         """
-        withheld = EDITS_WITHHELD if self.phase == "after" and not self.record.edited else ""
         for query in probe.queries:
             outcome = self.record.outcomes.get((self.phase, self.style, query.id))
-            why = self.record.skipped or withheld or _why(outcome)
+            why = self.record.skipped or withheld(self.record, self.phase) or _why(outcome)
             right = outcome is not None and outcome.judgment.verdict is Verdict.RIGHT
             aspect = f"{PRE_EDIT if self.phase == 'before' else ''}edit-wise"  # judged with the answers of that phase
             yield self.value(aspect, None if why else float(right), why, unit=",".join(probe.edits))

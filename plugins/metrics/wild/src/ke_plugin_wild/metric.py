@@ -25,7 +25,6 @@ from functools import partial
 from attrs import frozen
 
 from ke_core.plugin import (
-    EDITS_WITHHELD,
     EFFICACY,
     PARAPHRASE,
     PHASES,
@@ -43,6 +42,7 @@ from ke_core.plugin import (
     measured,
     outcome_of,
     verdict_of,
+    withheld,
 )
 from ke_plugin_wild import ALL_TOKENS, GENERATED, INFLATION, TOKENS
 
@@ -111,8 +111,7 @@ class _Protocols:
             INFLATION: lambda: tokens() - generated(),
         }
         for suffix, measure in measures.items():
-            withheld = self.phase == "after" and not self.record.edited
-            why = self.record.skipped or (EDITS_WITHHELD if withheld else "")
+            why = self.record.skipped or withheld(self.record, self.phase)
             yield measured(aspect + suffix, measure, why=why, phase=self.phase, style=style, tags=self.tags)
 
     def _forced(self, style: str, *, whole: bool) -> float:

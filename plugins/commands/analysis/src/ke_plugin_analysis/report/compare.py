@@ -17,6 +17,7 @@ from ke_core.app import (
     format_interval,
     format_score,
     literal,
+    no_interval,
     one_line,
     plain_table,
     plan_words,
@@ -24,7 +25,7 @@ from ke_core.app import (
     titled,
     without_model,
 )
-from ke_core.plugin import SHARE, MetricScore, to_json
+from ke_core.plugin import SHARE, to_json
 from ke_plugin_analysis.changes import ChangedAnswer, ChangedAnswers
 from ke_plugin_analysis.common import SharedScores
 from ke_plugin_analysis.comparing import ComparedRun, RunComparison
@@ -157,7 +158,7 @@ def _in_all(found: RunComparison, made: SharedScores) -> Group:
         of = {score.aspect: score for score in scores}
         shown = [of[name] for name in columns]
         cells = (
-            "\n".join(filter(None, (format_score(one), format_interval(one) or no_interval(one)))) for one in shown
+            "\n".join(filter(None, (format_score(one), format_interval(one) or no_interval(one.note)))) for one in shown
         )
         drawn.add_row(*map(literal, (_name(place), prompt_name(style), *cells)))
     title = f"{made.metric} on the {count_noun(sum(made.queries.values()), 'query', 'queries')} that all runs share"
@@ -206,13 +207,8 @@ def _value(value: float, one: Difference, sign: str = "") -> str:
 
 def _interval(one: Difference) -> str:
     if one.interval is None:
-        return no_interval(one)
+        return no_interval(one.note)
     return f"{_value(one.interval.low, one, '+')} to {_value(one.interval.high, one, '+')}"
-
-
-def no_interval(one: Difference | MetricScore) -> str:
-    """Return why there is no interval: the last part of the note."""
-    return one.note.rpartition("; ")[2].removesuffix(", no interval")
 
 
 def _p(p: float) -> str:
