@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, fields_dict
 
 from ke_core.app import (
     DATA_DIR,
@@ -47,9 +47,9 @@ def read_examples(source: str, catalog: Catalog, options: Options, data_dir: str
     if source not in catalog.names("dataset") and (path.suffix or path.exists()):  # a folder may have a dataset's name
         raise BadData(f"training data not found: {source}", hint=f"use a file or the name of a dataset; {FORM}")
     spec = catalog.spec("dataset", source)
-    dataset: Dataset = resolve_component(
-        catalog, "dataset", source, with_flag(spec, options, DATA_DIR, data_dir)
-    ).build()
+    if DATA_DIR in fields_dict(spec.config):  # the folder is for all sources; a dataset may have no files
+        options = with_flag(spec, options, DATA_DIR, data_dir)
+    dataset: Dataset = resolve_component(catalog, "dataset", source, options).build()
     return list(_of_dataset(dataset))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from attrs import fields_dict
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
@@ -219,10 +220,9 @@ def resolve_datasets(
     """Resolve several datasets with the options of all of them."""
     specs, options = [app.catalog.spec("dataset", name) for name in names], split_options(given)
     reject_unused(options, specs)
-    return [
-        resolve_component(app.catalog, "dataset", spec.name, with_flag(spec, options, DATA_DIR, str(data_dir or "")))
-        for spec in specs
-    ]
+    for spec in [one for one in specs if DATA_DIR in fields_dict(one.config)] or specs:  # some may have no files
+        options = with_flag(spec, options, DATA_DIR, str(data_dir or ""))
+    return [resolve_component(app.catalog, "dataset", spec.name, options) for spec in specs]
 
 
 @click.command("export")
