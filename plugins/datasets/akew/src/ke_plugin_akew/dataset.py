@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 from attrs import field, frozen
 
@@ -27,7 +26,6 @@ from ke_plugin_akew.records import AkewRecord, one_layout
 class Akew(FileDataset):
     """One published set of AKEW. It reads cases from the file as they are requested."""
 
-    hop_by_hop: ClassVar[bool] = False
     config: AkewConfig = field(factory=AkewConfig)
     max_tokens: int = 512
 

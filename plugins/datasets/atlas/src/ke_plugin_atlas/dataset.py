@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -34,6 +35,7 @@ PUBLISHED_EDITS = {"cases": 253, "distinct statements": 253}
 class Atlas(CaseDataset):
     """The dataset ``atlas``. It reads only the embedded graph."""
 
+    hop_by_hop: ClassVar[bool] = True
     config: AtlasConfig
 
     def cases(self) -> Iterator[Case]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -16,6 +17,7 @@ from ke_plugin_cases import CasesConfig
 class Cases(CaseDataset):
     """The dataset ``cases``. It reads the file case by case, each time the cases are requested."""
 
+    hop_by_hop: ClassVar[bool] = True
     config: CasesConfig
     path: Path
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import ClassVar
 
 from attrs import frozen
 
@@ -26,8 +25,6 @@ ATLAS_BUILD = CompkeBuild(share=0.3, popular=0.8, relations=",".join(atlas_templ
 @frozen(kw_only=True)
 class Compke(FileDataset):
     """A file, read record by record. Set operations combine its hops."""
-
-    hop_by_hop: ClassVar[bool] = False
 
     def cases(self) -> Iterator[Case]:
         """Yield every case in the order of the file. Raises BadData with file, case and field."""

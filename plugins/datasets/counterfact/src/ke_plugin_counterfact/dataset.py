@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -20,6 +21,8 @@ ON = Decoding(max_tokens=100)
 @frozen(kw_only=True)
 class Counterfact(FileDataset):
     """CounterFact. It reads cases from the file as they are requested."""
+
+    hop_by_hop: ClassVar[bool] = True
 
     def cases(self) -> Iterator[Case]:
         """Yield every case in the order of the file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import field, frozen
 
@@ -37,7 +37,6 @@ def build(variant: Variant, config: KnoweditConfig) -> Dataset:
 class Knowedit(FileDataset):
     """A set of facts. It reads cases from the file as they are requested."""
 
-    hop_by_hop: ClassVar[bool] = False
     config: KnoweditConfig = field(factory=KnoweditConfig)
 
     def cases(self) -> Iterator[Case]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
+from typing import ClassVar
 
 from attrs import asdict, evolve, field, frozen
 
@@ -36,6 +37,7 @@ ATLAS_CASES = 400
 class Mquake(FileDataset):
     """A variant of MQuAKE. The file is read once, when it is first needed."""
 
+    hop_by_hop: ClassVar[bool] = True
     variant: MquakeVariant
     config: MquakeConfig = field(factory=MquakeConfig)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import ClassVar
 
 from attrs import evolve, field, frozen
 
@@ -40,7 +39,6 @@ def build(variant: Variant, config: MzsreConfig) -> Dataset:
 class Mzsre(FileDataset):
     """Two languages of a multilingual zsRE. It reads cases from the file as they are requested."""
 
-    hop_by_hop: ClassVar[bool] = False
     config: MzsreConfig = field(factory=MzsreConfig)
     pair: tuple[str, str]
     """The published codes of the edit's language and of the other one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 from attrs import evolve, field, frozen
 
@@ -23,7 +22,6 @@ INSTRUCTION = "Answer the question. Write only the answer.\nQuestion: {}\nAnswer
 class QAEdit(FileDataset):
     """QAEdit. It reads cases from the file as they are requested."""
 
-    hop_by_hop: ClassVar[bool] = False
     config: QAEditConfig = field(factory=QAEditConfig)
 
     def cases(self) -> Iterator[Case]:

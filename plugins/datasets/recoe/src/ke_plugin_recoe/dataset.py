@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from attrs import evolve, frozen
 
@@ -31,8 +31,6 @@ ATLAS_BUILD = RecoeBuild(margin=2, relations="population,area,city-population,ne
 @frozen(kw_only=True)
 class Recoe(FileDataset):
     """One scheme, or all of them, read record by record."""
-
-    hop_by_hop: ClassVar[bool] = False
 
     def cases(self) -> Iterator[Case]:
         """Yield every case in the order of the files. Raises BadData with file, record and field."""

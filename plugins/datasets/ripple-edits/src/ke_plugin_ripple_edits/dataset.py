@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import evolve, field, frozen
 
@@ -31,7 +31,6 @@ AGAIN = "compare with the published format in the plugin's README"
 class RippleEdits(FileDataset):
     """A subset, or a file in its format. Most of its queries have no pre-edit answer."""
 
-    hop_by_hop: ClassVar[bool] = False
     config: RippleEditsConfig = field(factory=RippleEditsConfig)
 
     def cases(self) -> Iterator[Case]:

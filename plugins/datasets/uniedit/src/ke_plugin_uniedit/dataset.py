@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
 
 from attrs import evolve, field, frozen
 
@@ -30,7 +29,6 @@ from ke_plugin_uniedit.records import UnieditRecord, numbered
 class Uniedit(FileDataset):
     """UniEdit, domain by domain. It holds the records of one file at a time."""
 
-    hop_by_hop: ClassVar[bool] = False
     config: UnieditConfig = field(factory=UnieditConfig)
 
     def cases(self) -> Iterator[Case]:

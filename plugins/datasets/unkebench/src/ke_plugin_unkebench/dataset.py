@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 from attrs import field, frozen
 
@@ -18,7 +17,6 @@ from ke_plugin_unkebench.cases import UnkebenchRecord, case
 class Unkebench(FileDataset):
     """UnKEBench. It reads cases from the file as they are requested."""
 
-    hop_by_hop: ClassVar[bool] = False
     config: UnkebenchConfig = field(factory=UnkebenchConfig)
     max_tokens: int = 512
     """The released code: up to 512 new tokens."""

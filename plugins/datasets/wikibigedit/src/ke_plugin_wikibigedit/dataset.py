@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
 
 from attrs import evolve, field, frozen
 
@@ -31,7 +30,6 @@ Numbered = tuple[int, int, WikibigeditRecord]
 class Wikibigedit(FileDataset):
     """WikiBigEdit, timestep by timestep. It holds the records of one file at a time."""
 
-    hop_by_hop: ClassVar[bool] = False
     config: WikibigeditConfig = field(factory=WikibigeditConfig)
 
     def cases(self) -> Iterator[Case]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -17,6 +18,8 @@ WORDS = Decoding(max_tokens=24, stop=("\n",))
 @frozen(kw_only=True)
 class Zsre(FileDataset):
     """zsRE. It reads cases from the file as they are requested."""
+
+    hop_by_hop: ClassVar[bool] = True
 
     def cases(self) -> Iterator[Case]:
         """Yield every case in the order of the file, with its position from 0 as id.

@@ -124,10 +124,10 @@ class CaseDataset(ABC):
     """The parts of a dataset that follow from its cases and options. Subclasses implement cases and prompts."""
 
     config: Any
-    hop_by_hop: ClassVar[bool] = True
+    hop_by_hop: ClassVar[bool] = False
     """Whether its questions are single hops, or chains of hops in the cases, with known pre-edit answers.
 
-    Otherwise it has no sub-questions.
+    Only then does it have sub-questions.
     """
 
     @abstractmethod
