@@ -1,5 +1,6 @@
 """Progress: bars on a terminal, a line now and then elsewhere."""
 
+import contextlib
 import io
 import time
 
@@ -94,9 +95,21 @@ def test_tracking_yields_every_item_and_counts_it():
 
 def test_tracking_without_a_total_counts_items():
     shown, written = lines()
-    assert list(shown.track(iter("ab"), "steps")) == ["a", "b"]
+    for _item in shown.track(iter("ab"), "steps"):
+        shown.write()
+    assert written.getvalue().splitlines() == ["steps", "steps", "steps: 1"]
+
+
+def test_tracked_work_has_ended_when_its_loop_is_left():
+    shown, written = lines()
+    for _item in shown.track("abc", "steps"):
+        break
+    with contextlib.suppress(ValueError):
+        for _item in shown.track("abc", "more steps"):
+            raise ValueError
+    written.truncate(0)
     shown.write()
-    assert written.getvalue().splitlines() == ["steps", "steps: 2"]
+    assert not written.getvalue()
 
 
 def test_full_bar_disappears_from_the_terminal():

@@ -101,13 +101,18 @@ class Progress(Protocol):
     """Reports the progress of long work. The core never prints; the command line displays progress."""
 
     def track(self, items: Iterable[T], label: str, total: int | None = None) -> Iterable[T]:
-        """Yield ``items`` and count them."""
+        """Yield ``items`` and count them. The work has ended when the loop does, even if items are left."""
         if total is None and isinstance(items, Sized):
             total = len(items)
-        self.advance(label, 0, total)
-        for done, item in enumerate(items, start=1):
-            yield item
-            self.advance(label, done, total)
+        done = 0
+        self.advance(label, done, total)
+        try:
+            for done, item in enumerate(items, start=1):
+                yield item
+                self.advance(label, done, total)
+        finally:
+            end = done if total is None else total
+            self.advance(label, end, end)
 
     def advance(self, label: str, done: int, total: int | None = None) -> None:
         """Report that ``done`` of ``total`` steps of ``label`` are done."""

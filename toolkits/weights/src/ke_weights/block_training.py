@@ -91,7 +91,7 @@ def train_block(
             for value in trained.values():
                 value.requires_grad_()
             adam = torch.optim.AdamW(_groups(place.block, trained, settings), lr=settings.lr)
-            for step in range(settings.steps):
+            for _step in progress.track(range(settings.steps), "training a block"):
                 now = loss()
                 _finite(now, names)
                 scale = LOSS_SCALE.get(parts[0].inputs.dtype, 1.0)
@@ -101,7 +101,6 @@ def train_block(
                 for value, gradient in zip(trained.values(), found, strict=True):
                     value.grad = None if gradient is None else gradient / scale
                 adam.step()
-                progress.advance("training a block", step + 1, settings.steps)
         after = _finite(loss(), names)
     updates = {
         f"{place.name}.{name}": map_orientation(_owner(place.block, name), (value - original[name].to(value)).detach())

@@ -110,14 +110,13 @@ def train(
         epochs = 0
         orders = _orders(len(rewrites), settings)
         with torch.enable_grad(), _attached(updates):
-            while epochs < settings.epochs:
+            for _epoch in progress.track(range(settings.epochs), "fine-tuning"):
                 epochs += 1
                 order = next(orders)
                 these = (
                     batches if order is None else _batches(modules, tokenizer, [rewrites[at] for at in order], settings)
                 )
                 mean = sum(_step(batch, adam, settings) * len(batch.names) for batch in these)
-                progress.advance("fine-tuning", epochs, settings.epochs)
                 if mean / len(rewrites) < settings.stop_loss:
                     break
     found = {name: tensor.detach() for update in updates for name, tensor in update.tensors.items()}

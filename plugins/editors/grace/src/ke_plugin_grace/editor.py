@@ -84,9 +84,8 @@ class GraceModel(PassthroughModel):
         learned, described = list(self.learned[: change.kept]), dict[str, Any]()
         with restored_on_error(self.adaptor):
             book = undone(self.codebook, self.learned[change.kept :])
-            for at, edit in enumerate(change.todo):
+            for edit in self.session.progress.track(change.todo, "learning edits"):
                 book = self._learn(book, edit, learned, described)
-                self.session.progress.advance("learning edits", at + 1, len(change.todo))
             self.adaptor.replace_state({} if book is None else book.state)
         self.learned, self._described = tuple(learned), described
 

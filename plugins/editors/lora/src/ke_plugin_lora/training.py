@@ -56,7 +56,7 @@ def train(
             for dropout in adapter.dropouts:
                 dropout.training = True
             adam = torch.optim.Adam(adapter.parameters, lr=recipe.lr)
-            for epoch in range(recipe.epochs):
+            for epoch in progress.track(range(recipe.epochs), "training the adapter"):
                 total = 0.0
                 for chunk in torch.split(torch.randperm(len(examples), generator=order), recipe.batch):
                     loss = losses(module, [examples[at] for at in chunk.tolist()], device).mean()
@@ -65,7 +65,6 @@ def train(
                         adam.zero_grad()
                         loss.backward(inputs=adapter.parameters)  # type: ignore[no-untyped-call]  # untyped in torch
                         adam.step()
-                progress.advance("adapter", epoch + 1, recipe.epochs)
                 if total / len(examples) < recipe.stop_loss:
                     return epoch + 1
             return recipe.epochs

@@ -81,10 +81,9 @@ class MeloModel(PassthroughModel):
         with restored_on_error(self.router, *self.layers.values()):
             database = self.database if change.kept == len(self.learned) else self._replayed(learned)
             self._use(VectorDatabase(), ())  # queries and blocks depend on the model only
-            for at, batch in enumerate(batches):
+            for batch in self.session.progress.track(batches, "training LoRA blocks"):
                 database, made = self._learn(database, batch, len(learned), described)
                 learned.append(made)
-                self.session.progress.advance("training LoRA blocks", at + 1, len(batches))
             self._use(database, learned)
         self.database, self.learned, self._described = database, tuple(learned), described
 

@@ -53,9 +53,8 @@ class SideMemoryModel(PassthroughModel):
         learned: dict[str, Learned] = {}
         with restored_on_error(self.adaptor):
             self.adaptor.replace_state({})  # a memory is trained on the model without side memories
-            for at, edit in enumerate(change.todo):
+            for edit in self.session.progress.track(change.todo, "training side memories"):
                 memories, learned[edit.id] = self._learn(memories, rewrite(edit))
-                self.session.progress.advance("training side memories", at + 1, len(change.todo))
             self.adaptor.replace_state(self._state(memories))
         self.memories, self.edits = memories, edits | {edit.id: edit for edit in change.todo}
         self._details = self._described(learned)
