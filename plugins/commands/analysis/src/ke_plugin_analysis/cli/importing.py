@@ -86,4 +86,4 @@ def command(
         words += f", {count_noun(run.absent, 'case')} not in {file.name}" if run.absent else ""
         err().print(words, markup=False, soft_wrap=True)
     reported = [load_report(run.folder, app.catalog) for run in runs]
-    print_report(app, reported, [run.folder.path for run in runs], as_json=as_json)
+    print_report(app, reported, [run.folder.path for run in runs], as_json=as_json, data_dir=request.data_dir)
