@@ -19,7 +19,7 @@ COUNTS = {("multi", "efficacy"): "edits succeeded", ("multi", "multi-hop"): "que
 
 
 def run(efficacy, hops, editor="memit", **changes):
-    found = reported(score(efficacy, 6, "efficacy"), score(hops, 6), editor=editor, **changes)
+    found = reported(score(efficacy, 6, "efficacy", binary=True), score(hops, 6, binary=True), editor=editor, **changes)
     return evolve(found, counts=COUNTS)
 
 
@@ -95,6 +95,11 @@ def test_summary_names_a_second_prompt_and_shows_means_as_values():
     both = reported(score(0.5, 6), score(1 / 6, 6, style="cot"), score(0.415, 7, "efficacy"))
     assert summary([both]) == ("memit: 41.5% (n 7) edit-wise, 50.0% (n 6) multi-hop (cot: 16.7% (n 6)).")
     assert summary([reported()]) == ""
+
+
+def test_summary_does_not_count_observations_between_0_and_1():
+    half = evolve(run(0.5, 1 / 6), scores=(score(0.5, 6, "efficacy"), score(1 / 6, 6, binary=True)))
+    assert summary([half]) == "memit: 50.0% (n 6) edits succeeded, 1 of 6 questions answered."
 
 
 def test_runs_with_different_judges_have_a_warning():

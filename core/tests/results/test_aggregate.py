@@ -44,6 +44,12 @@ def test_mean_n_and_reasons():
     assert score.skipped_because == {"no base answer": 1}
 
 
+@pytest.mark.parametrize(("second", "binary"), [(0.0, True), (0.5, False)])
+def test_score_is_binary_if_each_observation_is_0_or_1(second, binary):
+    (score,) = scores({"1": one(1.0), "2": one(second)})
+    assert score.binary is binary
+
+
 def test_score_without_observations_has_no_value():
     (score,) = scores({"1": one(None, skipped_because="refused")})
     assert (score.value, score.n, score.interval, score.note) == (None, 0, None, "")

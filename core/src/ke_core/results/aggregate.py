@@ -151,6 +151,7 @@ class Values:
             empty,
             value=math.fsum(numbers) / len(numbers) if numbers else None,
             n=len(numbers),
+            binary=bool(numbers) and {0.0, 1.0}.issuperset(numbers),
             skipped=reasons.total(),
             skipped_because=dict(sorted(reasons.items())),
             interval=interval,

@@ -148,17 +148,17 @@ def _counted(run: Reported, column: MetricColumn, nouns: Mapping[tuple[str, str]
     found = [(row.style, score) for row in edited_rows([run]) if (score := row.score(column)) is not None][:styles]
     if not found:
         return ""
-    first, *others = [(style, _share(score, counts=column.place in run.counts)) for style, score in found]
+    counts = column.place in run.counts
+    first, *others = [(style, _share(score, counts=counts and score.binary)) for style, score in found]
     noun = nouns.get(column.place, column.heading)
     rest = "".join(f" ({prompt_name(style)}: {words})" for style, words in others)
     return f"{first[1]} {noun}".rstrip() + rest
 
 
 def _share(score: MetricScore, *, counts: bool) -> str:
-    """Return ``5 of 6`` if each observation ``counts`` as 0 or 1, else the value and n."""
-    total = (score.value or 0.0) * score.n
-    if counts and abs(total - round(total)) < 0.01:
-        return f"{round(total):,} of {score.n:,}"
+    """Return ``5 of 6`` if it ``counts``, else the value and n."""
+    if counts:
+        return f"{round((score.value or 0.0) * score.n):,} of {score.n:,}"
     unit = "%" if score.measure == SHARE else f" {score.measure}".rstrip()
     return f"{format_score(score)}{unit} (n {score.n:,})"
 

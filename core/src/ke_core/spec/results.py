@@ -276,12 +276,14 @@ class MetricScore:
     """A metric's value over n observations. ``tags`` names the slice; empty for all.
 
     ``measure``: the unit of the value and of its interval (``s``, ``MiB``, ``fraction``); empty for a plain number.
+    ``binary``: every observation is 0 or 1.
     """
 
     metric: str
     aspect: str
     value: float | None
     n: int
+    binary: bool = False
     phase: Phase = "after"
     style: str = ""
     skipped: int = 0

@@ -10,6 +10,7 @@ import pytest
 from ke_core.plugin import BadConfig
 from ke_plugin_serve import limits as guarding
 from ke_plugin_serve.limits import Limits
+from ke_plugin_serve.rendering import served_name
 from ke_plugin_serve.server import Address
 
 pytestmark = pytest.mark.integration
@@ -234,3 +235,8 @@ def chunked(site, path, pieces, headers):
     found = answer.status, json.loads(answer.read())
     connection.close()
     return found
+
+
+def test_model_is_served_under_its_name_or_that_of_its_folder(tmp_path):
+    assert [served_name(name) for name in ("hf:small", "small", "openai:gpt")] == ["small", "small", "openai:gpt"]
+    assert served_name(f"hf:{tmp_path}") == served_name(str(tmp_path)) == tmp_path.name

@@ -64,9 +64,10 @@ class CompletionRequest:
 
 
 def served_name(reference: str) -> str:
-    """Return the name of the model for clients: the value of ``--model``, or the name of the folder."""
-    folder = Path(reference.removeprefix("hf:")).expanduser()
-    return folder.resolve().name if folder.is_dir() else reference
+    """Return the name of the model for clients: the value of ``--model`` without ``hf:``, or the name of the folder."""
+    name = reference.removeprefix("hf:")
+    folder = Path(name).expanduser()
+    return folder.resolve().name if folder.is_dir() else name
 
 
 def ignored_fields(spec: EditorSpec) -> tuple[str, ...]:

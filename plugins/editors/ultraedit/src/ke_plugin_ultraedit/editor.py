@@ -19,11 +19,13 @@ from ke_plugin_ultraedit.saved import (
 from ke_plugin_ultraedit.turns import Statistics, TurnSettings, make_turn
 from ke_weights import as_details
 from ke_weights.plugin import (
+    Dense,
     OpenModel,
     Patch,
     StatefulEditor,
     as_rewrites,
     find_parts,
+    frobenius,
     model_facts,
     named_maps,
     uninterruptible_context,
@@ -58,10 +60,11 @@ class UltraEditedModel(PassthroughModel):
         model = self.session.model
         rewrites = as_rewrites(add, model.tokenizer, model.context)
         turn = make_turn(model, rewrites, self.statistics, self.settings)
+        norms: dict[str, float] = {}
         with weights_restored_on_error(self.weights, model.module, [*turn.updates]):
-            for name, update in turn.updates.items():
+            for name, update in turn.updates.items():  # the patch may hold earlier turns: it cannot measure this one
+                norms[name] = frobenius(update) / frobenius(Dense(delta=weight_of(model.module, name)))
                 self.weights.add(f"{name}.weight", update)
-            norms = {name: self.weights.relative_norm(f"{name}.weight") for name in turn.updates}
         self.statistics, self.edits, self.turns = turn.statistics, self.edits + len(add), self.turns + 1
         self._details = {
             "hyperparameters": as_details(self.values),
