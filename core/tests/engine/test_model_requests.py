@@ -6,8 +6,8 @@ from ke_core.engine.batching import BatchingEngine
 from ke_core.engine.cache import CompletionCache, key_of
 from ke_core.spec.errors import ContextOverflow, ProcessLost
 from ke_core.spec.protocols import ContinuousModel, RemoteModel
-from ke_core.spec.requests import Generate, Nearest, Score
-from ke_core.spec.results import Failure, Scored
+from ke_core.spec.requests import Generate, Generated, Nearest, Score
+from ke_core.spec.results import Cost, Failure, Scored
 from ke_memory.plugin import FactMemory
 from ke_testing.fakes import EchoModel, WordEncoder
 
@@ -71,6 +71,18 @@ def test_equal_requests_under_way_are_sent_once_and_results_are_cached_as_they_a
     assert engine.run({"a": chain("a", 3), "b": chain("a", 2)}) == {"a": "a", "b": "a"}
     assert model.prompts == ["a2"]
     assert engine.hits == 4
+
+
+def test_sent_counts_requests_and_tokens_of_the_model_without_cached_and_equal_ones():
+    class Metered(OneAtATime):
+        def generate(self, requests):
+            return [Generated(text=" x", finish="stop", prompt_tokens=5, tokens=2) for _request in requests]
+
+    engine = BatchingEngine(Metered(), cache=CompletionCache())
+    engine.run({"a": chain("a", 2), "b": chain("a", 2), "c": chain("c", 1)})
+    assert engine.sent == Cost(calls=3, prompt_tokens=15, tokens=6)
+    engine.run({"a": chain("a", 3)})
+    assert engine.sent == Cost(calls=4, prompt_tokens=20, tokens=8)
 
 
 def test_many_requests_are_sent_in_slices():

@@ -14,7 +14,7 @@ from ke_core.engine.running import Running, failure
 from ke_core.spec.errors import PluginBroken
 from ke_core.spec.protocols import Exchange, LanguageModel, Progress
 from ke_core.spec.requests import EditorRequest, Procedure
-from ke_core.spec.results import Answer, Failure, Reply
+from ke_core.spec.results import Answer, Cost, Failure, Reply
 
 T = TypeVar("T")
 ASKING = "asking"
@@ -26,7 +26,8 @@ class BatchingEngine:
     """Advances procedures concurrently over one model.
 
     ``seed``: the run's seed. With the id of a procedure and the number of its call, it seeds sampled requests.
-    ``requests`` counts the requests to the model, and ``hits`` those that the completion cache answered.
+    ``requests`` counts the requests to the model, and ``hits`` those that the completion cache answered. ``sent`` is
+    the cost of the requests that were sent: neither cached nor equal to another one.
     """
 
     model: LanguageModel
@@ -35,6 +36,7 @@ class BatchingEngine:
     progress: Progress | None = field(default=None, kw_only=True)
     requests: int = field(default=0, init=False)
     hits: int = field(default=0, init=False)
+    sent: Cost = field(factory=Cost, init=False)
 
     def run(self, procedures: Mapping[str, Procedure[T]]) -> dict[str, T | Failure]:
         """Run each procedure to its end. One that raises becomes a ``Failure``.
@@ -115,6 +117,7 @@ class BatchingEngine:
             asked.serve()
         finally:
             self.requests, self.hits = self.requests + asked.count, self.hits + asked.hits
+            self.sent += asked.sent
             for each in active:
                 each.procedure.close()
 

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import Factory, define, field
 
 from ke_core.engine.cache import CompletionCache, key_of
-from ke_core.engine.running import NOT_AN_ANSWER, Running, joined
+from ke_core.engine.running import NOT_AN_ANSWER, Running, call_cost, joined
 from ke_core.spec.errors import ContentRefused, PluginBroken
 from ke_core.spec.protocols import (
     Completed,
@@ -23,6 +23,7 @@ from ke_core.spec.protocols import (
     SupportsCancel,
 )
 from ke_core.spec.requests import Embed, Generate, Nearest, Score
+from ke_core.spec.results import Cost
 
 SLICE = 512
 """Requests that the model gets at once, besides those that follow from their results."""
@@ -52,7 +53,8 @@ class ModelRequests:
     """The requests of procedures to ``model``. Equal requests are sent once, and never if ``cache`` has the result.
 
     ``joined`` returns procedures that were started since its last call. It is called after procedures went on, and
-    while the model works. ``count`` and ``hits`` count the requests, and those answered by the cache.
+    while the model works. ``count`` and ``hits`` count the requests, and those answered by the cache. ``sent`` is the
+    cost of the requests that were sent.
     """
 
     model: LanguageModel
@@ -61,6 +63,7 @@ class ModelRequests:
     joined: Callable[[], Sequence[Running[Any]]]
     count: int = field(default=0, init=False)
     hits: int = field(default=0, init=False)
+    sent: Cost = field(factory=Cost, init=False)
     _waiting: dict[str, list[tuple[_Pending, int]]] = field(factory=dict, init=False)
     _sent: dict[int, str] = field(factory=dict, init=False)  # the keys of the requests under way, by position
     _places: Iterator[int] = field(factory=counter, init=False)
@@ -123,6 +126,7 @@ class ModelRequests:
         self._save(found)
         resumed = []
         for key, result in found.items():
+            self.sent += call_cost(result)
             waiting = self._waiting.pop(key)
             resumed += [pending.running for pending, place in waiting if pending.take(place, result)]
         new = self._admit(retrieve([*resumed, *self.joined()]))

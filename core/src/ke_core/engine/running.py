@@ -37,7 +37,7 @@ class Running(Generic[T]):
     def resume(self, outcome: object = None) -> None:
         """Send the result of the pending request, if there is one, or raise its exception inside the procedure."""
         if isinstance(self.request, Generate | Score):
-            self.cost = _add(self.cost, outcome)
+            self.cost += call_cost(outcome)
         try:
             if isinstance(outcome, Exception):
                 asked: object = self.procedure.throw(outcome)
@@ -88,6 +88,7 @@ def joined(parts: Sequence[Any]) -> Any:
     return Scored.of(one for part in parts for one in part.parts) if other is None else other
 
 
-def _add(cost: Cost, outcome: object) -> Cost:
+def call_cost(outcome: object) -> Cost:
+    """Return the cost of one model call. The tokens of scores and errors are not counted."""
     written = outcome if isinstance(outcome, Generated) else Generated(text="", finish="stop")
-    return cost + Cost(calls=1, prompt_tokens=written.prompt_tokens, tokens=written.tokens)
+    return Cost(calls=1, prompt_tokens=written.prompt_tokens, tokens=written.tokens)

@@ -248,6 +248,47 @@ def test_requests_and_their_cost_are_printed_before_they_are_sent(ke, asking, ev
     assert "to be sent" not in second
 
 
+def test_the_estimate_counts_identical_requests_once_and_cached_ones_not_at_all(ke, asking, tmp_path):
+    items = [{"thoughts": f"it is fine {at % 40}", "label": "good"} for at in range(60)]
+    check = ("judges", "check", "asker", "--items", written(tmp_path / "s.jsonl", items), *FAIR)
+    assert "to be sent: at least 40 requests, about" in ke(*check)[2]
+    assert len(asking.asked) == 40
+    told = ke(*check)[2]
+    assert "to be sent: at least 0 requests, about 0 prompt tokens and up to 0 generated" in told
+    assert "sent to the model: 0 requests" in told
+    assert len(asking.asked) == 40
+
+
+def test_cached_completions_determine_the_further_requests_of_the_estimate(ke, asking, tmp_path, monkeypatch):
+    def one(self, item):
+        first = yield Generate(prompt=item.reply.raw or item.reply.text)
+        if first.text:
+            yield Generate(prompt=f"{first.text} fine")
+        return Judgment(verdict=Verdict.UNSURE, findings=(Finding(item="", label="good", note=""),))
+
+    check = ("judges", "check", "asker", "--items", sheet(tmp_path / "s.jsonl"), *FAIR)
+    assert ke(*check)[0] == 0
+    monkeypatch.setattr(Asker, "one", one)
+    asking.asked.clear()
+    assert "to be sent: at least 60 requests, about" in ke(*check)[2]
+    assert len(asking.asked) == 62
+    assert "to be sent: at least 0 requests, about" in ke(*check)[2]
+    assert len(asking.asked) == 62
+
+
+def test_the_usage_of_a_local_judge_model_is_printed_but_not_recorded_as_usage_of_a_server(ke, asking, evaluated):
+    command = ("judge", "done", "--judge", "asker", *FAIR)
+    first, second = (ke(*command)[2] for _run in range(2))
+    n = len(asking.asked)
+    prompt, generated = map(int, re.search(
+        rf"sent to the model: {n} requests, 0 retried, (\d+) prompt tokens and (\d+) generated\n", first
+    ).groups())  # fmt: skip
+    assert (prompt, generated) == (sum(len(one.split()) for one in asking.asked), n)
+    assert "server" not in first
+    assert "sent to the" not in second
+    assert "server usage" not in ke("report", "done", "--full")[1]
+
+
 def test_low_agreement_is_a_warning_in_every_report(ke, asking, evaluated, tmp_path):
     """With 12 of 30 accepted, kappa is .6, which suffices; with 13 it is .57."""
     ke("judge", "done", "--judge", "asker", *FAIR)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from ke_core.app import (
     RECORDS,
     App,
+    BatchingEngine,
     Index,
     JudgeModel,
     OpenJudge,
@@ -39,7 +40,7 @@ from ke_core.app import (
     waiting_items,
 )
 from ke_core.app import options as shared
-from ke_core.plugin import Item, Progress
+from ke_core.plugin import Item, Progress, Usage
 
 rescoring_option = click.option(
     "--metric", "metrics", multiple=True, metavar="NAME", shell_complete=completion.component("metric"),
@@ -94,7 +95,7 @@ def command(
         announce(folder, known, opened, asking)
         written = judge_run(folder, known.cases, opened, asking)
     err().print(f"{count_noun(written, 'line')} of judgments written" if written else "every answer was judged already")
-    say_spent(asking)
+    say_spent(opened, asking)
     with folder.writing():
         score_run(folder, known.cases, measures, judge=judge)
     print_report(app, [load_report(folder, app.catalog)], [folder.path], as_json=as_json, data_dir=where)
@@ -124,10 +125,17 @@ def say_estimate(judge: OpenJudge, items: Sequence[Item], prices: Prices) -> Non
         err().print(literal(f"  to be sent: {estimate_words(judge, items, prices)}", "dim"), soft_wrap=True)
 
 
-def say_spent(asking: JudgeModel | None) -> None:
-    """Print the usage of the judge's server, if there was any."""
-    if asking is not None and asking.spent:
-        err().print(literal(f"  sent to the server: {spent_words(asking.spent)}", "dim"), soft_wrap=True)
+def say_spent(judge: OpenJudge, asking: JudgeModel | None) -> None:
+    """Print the usage of the judge's server, or of its local model, if it requested anything."""
+    if asking is None or judge.session is None:
+        return
+    where, spent, engine = "server", asking.spent, cast("BatchingEngine", judge.session.engine)
+    if not spent and engine.requests:
+        sent, prices = engine.sent, asking.prices
+        counts: Any = {"requests": sent.calls, "prompt_tokens": sent.prompt_tokens, "tokens": sent.tokens}
+        where, spent = "model", [Usage(**counts, price_in=prices.prompt, price_out=prices.generated)]
+    if spent:
+        err().print(literal(f"  sent to the {where}: {spent_words(spent)}", "dim"), soft_wrap=True)
 
 
 @click.command("score")

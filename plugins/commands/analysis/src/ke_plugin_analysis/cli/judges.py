@@ -101,7 +101,7 @@ def check_(
     save_check(found.check)
     if opened.session is not None:
         asking.since_last(opened.session.model)
-    say_spent(asking)
+    say_spent(opened, asking)
     if as_json:
         differing = [{"item": to_json(one.item), "found": one.found, "note": one.note} for one in found.disagreements]
         shared.print_json({**to_json(found.check), "disagreements": differing})
