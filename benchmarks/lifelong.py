@@ -86,9 +86,10 @@ METHODS = {
     "wise": Method(editor="wise", options={"wise": {"contexts": "0"}}, slow=True),
     "rag": Method(editor="rag", options={"rag": {"gate": "threshold"}}),
     "scr": Method(editor="scr"),
+    "serac": Method(editor="serac"),
 }
 """The methods by their names in the chart. ``encore`` is the published combination. ``wise`` has no left contexts, with
-which 1,000 edits take five times as long."""
+which 1,000 edits take five times as long. ``serac`` needs ``ke train serac`` first."""
 
 
 def read_options() -> argparse.Namespace:

@@ -145,9 +145,8 @@ def spent_words(lines: Sequence[Usage]) -> str:
     """Return the total usage in words, with the cost if prices are known."""
     requests, retries = sum(one.requests for one in lines), sum(one.retries for one in lines)
     prompt, written = sum(one.prompt_tokens for one in lines), sum(one.tokens for one in lines)
-    words = (
-        f"{count_noun(requests, 'request')}, {retries:,} retried, {prompt:,} prompt tokens and {written:,} generated"
-    )
+    words = count_noun(requests, "request") + (f", {retries:,} retried" if retries else "")
+    words += f", {prompt:,} prompt tokens and {written:,} generated"
     unmetered, unpriced = sum(one.unmetered for one in lines), sum(one.requests for one in lines if not one.priced)
     if unmetered:
         words += f" (plus {count_noun(unmetered, 'answer')} without a token count)"

@@ -281,7 +281,7 @@ def test_the_usage_of_a_local_judge_model_is_printed_but_not_recorded_as_usage_o
     first, second = (ke(*command)[2] for _run in range(2))
     n = len(asking.asked)
     prompt, generated = map(int, re.search(
-        rf"sent to the model: {n} requests, 0 retried, (\d+) prompt tokens and (\d+) generated\n", first
+        rf"sent to the model: {n} requests, (\d+) prompt tokens and (\d+) generated\n", first
     ).groups())  # fmt: skip
     assert (prompt, generated) == (sum(len(one.split()) for one in asking.asked), n)
     assert "server" not in first

@@ -53,7 +53,7 @@ def test_a_run_reports_requests_and_tokens(ke, serve, rude):
     assert status == 0, err
     n = len(server.asked)
     assert n == len(set(server.prompts)) > 10
-    words = f"sent to the server: {n} requests, 0 retried, {5 * n} prompt tokens and {2 * n} generated"
+    words = f"sent to the server: {n} requests, {5 * n} prompt tokens and {2 * n} generated"
     assert f"{words}, which cost {n * (5 * 2 + 2 * 10) / 1e6:.4f}" in err
     assert f"m behind {server.url}, through plain completions" in " ".join(out.split())
     spec = json.loads(Path("done/run.json").read_text())["spec"]["model"]
@@ -86,7 +86,7 @@ def test_usage_is_recorded_and_shown_in_every_report(ke, serve):
     _status, out, _err = ke(*run(server, "--full", "--price-in", "2", "--price-out", "10"))
     n = len(server.asked)
     assert spent() == Counter(requests=n, retries=0, prompt_tokens=5 * n, tokens=2 * n)
-    words = f"{n} requests, 0 retried, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
+    words = f"{n} requests, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
     assert f"server usage: {words}" in " ".join(out.split())
     assert f"server usage: {words}" in " ".join(ke("report", "done", "--full")[1].split())
     assert f"done: usage of its server: {words}" in " ".join(ke("runs", ".")[1].split())
@@ -272,7 +272,7 @@ def test_judging_reports_and_records_usage(ke, serve, plugins):
     status, out, err = ke(*judging(server))
     assert status == 0, err
     n = len(server.asked)
-    words = f"{n} requests, 0 retried, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
+    words = f"{n} requests, {5 * n} prompt tokens and {2 * n} generated, which cost {30 * n / 1e6:.4f}"
     assert n > 10
     assert f"sent to the server: {words}" in err
     assert "ke report done --full" in out
@@ -303,7 +303,7 @@ def test_checking_a_judge_reports_usage(ke, serve, plugins):
     items = [{"question": f"Where is {n}?", "answer": "Rome", "gold": [["Rome"]], "label": "right"} for n in range(50)]
     Path("sheet").write_text("\n".join(map(json.dumps, items)), encoding="utf-8")
     command = ("judges", "check", "asker", "--items", "sheet", *judging(serve())[4:])
-    assert "sent to the server: 50 requests, 0 retried, 250 prompt tokens" in ke(*command)[2]
+    assert "sent to the server: 50 requests, 250 prompt tokens" in ke(*command)[2]
 
 
 class Scores:
