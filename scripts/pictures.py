@@ -115,13 +115,14 @@ def lifelong(results: dict[str, Any]) -> str:
     percent = (0, 20, 40, 60, 80, 100)
     panels = (
         LinePanel(title="new object is generated [%]", lines=lines("efficacy"), ticks=percent),
+        LinePanel(title="... for a paraphrase [%]", lines=lines("paraphrase"), ticks=percent),
         LinePanel(title="first word about others kept [%]", lines=lines("locality-word"), ticks=percent),
         LinePanel(
             title="perplexity of other text", lines=lines("perplexity", 1.0), ticks=(10, 100, 1e3, 1e4, 1e5),
             logarithmic=True,
         ),
     )  # fmt: skip
-    title = "Efficacy, locality and perplexity after 1 to 1,000 edits"
+    title = "Efficacy, paraphrases, locality and perplexity after 1 to 1,000 edits"
     return draw(title, panels, (1, 10, 100, 1000), "edits: up to 100 of the unedited model, then in sequence")
 
 

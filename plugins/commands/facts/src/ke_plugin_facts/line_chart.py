@@ -1,4 +1,4 @@
-"""Draw small line charts next to each other, with one legend, as SVG."""
+"""Draw small line charts in one picture, with one legend, as SVG."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ COLORS = (
     "#ff8c42", "#55b96a", "#a6a832", "#b58cff", "#56c8c8", "#f291c6", "#b07d52", "#4a5a70",
 )  # fmt: skip
 WIDTH, HEIGHT, LEFT, TOP, GAP, ROW, COLUMNS = 240, 180, 44, 26, 60, 20, 4
+WIDEST = 3  # charts next to each other; more of them have two rows
 STYLE = """
 text { font: 12px sans-serif; fill: #1f2328 }
 .axis { stroke: #8b949e; stroke-width: 1; fill: none }
@@ -46,8 +47,12 @@ def draw(title: str, panels: Sequence[LinePanel], ticks: Sequence[float], label:
     """Return the charts. They share the logarithmic x axis, which has these ticks, and the legend."""
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     colors = {name: COLORS[place % len(COLORS)] for place, name in enumerate(names)}
-    parts = [_panel(panel, LEFT + place * (WIDTH + GAP), ticks, colors) for place, panel in enumerate(panels)]
-    width, below = LEFT + len(panels) * (WIDTH + GAP), TOP + HEIGHT + 38
+    across = len(panels) if len(panels) <= WIDEST else math.ceil(len(panels) / 2)
+    parts = []
+    for place, panel in enumerate(panels):
+        right, down = place % across * (WIDTH + GAP), place // across * (TOP + HEIGHT + GAP // 2)
+        parts.append(f'<g transform="translate({right} {down})">{_panel(panel, ticks, colors)}</g>')
+    width, below = LEFT + across * (WIDTH + GAP), down + TOP + HEIGHT + 38
     parts.append(f'<text x="{width / 2:.0f}" y="{below}" text-anchor="middle">{escape(label)}</text>')
     for place, name in enumerate(names):
         x, y = LEFT + place % COLUMNS * (width - LEFT) // COLUMNS, below + ROW * (1 + place // COLUMNS)
@@ -60,19 +65,19 @@ def draw(title: str, panels: Sequence[LinePanel], ticks: Sequence[float], label:
     )
 
 
-def _panel(panel: LinePanel, left: float, ticks: Sequence[float], colors: Mapping[str, str]) -> str:
+def _panel(panel: LinePanel, ticks: Sequence[float], colors: Mapping[str, str]) -> str:
     bottom, last = TOP + HEIGHT, math.log(ticks[-1] / ticks[0])
 
     def x(value: float) -> float:
-        return left + WIDTH * math.log(value / ticks[0]) / last
+        return LEFT + WIDTH * math.log(value / ticks[0]) / last
 
-    parts = [f'<text x="{left}" y="{TOP - 10}">{escape(panel.title)}</text>']
+    parts = [f'<text x="{LEFT}" y="{TOP - 10}">{escape(panel.title)}</text>']
     for tick in panel.ticks:
         y = panel.height(tick)
-        parts.append(f'<line class="grid" x1="{left}" x2="{left + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(f'<text x="{left - 5}" y="{y + 4:.1f}" text-anchor="end">{_number(tick)}</text>')
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{_number(tick)}</text>')
     parts += [f'<text x="{x(at):.1f}" y="{bottom + 16}" text-anchor="middle">{at:,.0f}</text>' for at in ticks]
-    parts.append(f'<path class="axis" d="M{left} {TOP}V{bottom}H{left + WIDTH}"/>')
+    parts.append(f'<path class="axis" d="M{LEFT} {TOP}V{bottom}H{LEFT + WIDTH}"/>')
     for name, points in panel.lines.items():
         path = " ".join(f"{x(at):.1f},{panel.height(value):.1f}" for at, value in points)
         parts.append(f'<polyline stroke="{colors[name]}" points="{path}"><title>{escape(name)}</title></polyline>')
