@@ -135,6 +135,22 @@ def test_reasons_that_differ_in_numbers_are_merged():
     assert alike({"x 1 to 3": 5, "x 1": 2, "x 3": 3}) == {"x 1 to 3": 10}
 
 
+def test_metric_whose_values_are_all_missing_has_a_warning_with_the_reason():
+    """``drift`` yields no values, not even missing ones: it does not apply."""
+    multi = Component(name="multi", distribution="d", version="1")
+    drift = evolve(multi, name="drift")
+    why = {"the edit has no old fact": 2, "no score": 1}
+    empty = evolve(reported(score(None, 0, skipped=3, skipped_because=why)), metrics=(multi, drift))
+    other = evolve(reported(score(0.5), editor="ice"), metrics=(multi, drift))
+    assert list(warnings([empty, other])) == [
+        "warning: multi has no values (memit): most often: the edit has no old fact"
+    ]
+    stopped = evolve(empty, complete=False)
+    assert list(warnings([stopped])) == [
+        "warning: memit: not finished: some of its planned requests have no answer yet"
+    ]
+
+
 def test_each_kind_of_loss_is_one_line():
     lost = Tally(done=2, total=5, failures=Counter({"ServerGone: a": 3, "b": 1}), skipped=Counter({"x": 2}))
     unsure = score(0.5, 6, skipped_because={JUDGE_UNSURE: 2})

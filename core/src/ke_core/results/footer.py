@@ -107,6 +107,19 @@ def unfinished(run: Reported) -> str:
     return "" if run.complete else "not finished: some of its planned requests have no answer yet"
 
 
+def without_values(run: Reported) -> Iterator[tuple[str, Counter[str]]]:
+    """Yield each metric of which all values are missing, with the reasons and their counts.
+
+    A metric that does not apply, such as one about retrieval for an editor without it, yields no missing values either.
+    """
+    for metric in run.metrics:
+        scores = [score for score in run.scores if score.metric == metric.name]
+        missing = (Counter(score.skipped_because) for score in scores if not score.tags)
+        reasons = sum(missing, Counter[str]())
+        if reasons and not any(score.n for score in scores):
+            yield metric.name, reasons
+
+
 def _unmeasured(run: Reported) -> Counter[str]:
     """Count missing values by heading, phase and reason."""
     found: Counter[str] = Counter()

@@ -13,7 +13,7 @@ from attrs import frozen
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
 
-from ke_core.results.footer import form_notes, losses, score_warnings, unfinished
+from ke_core.results.footer import form_notes, losses, score_warnings, unfinished, without_values
 from ke_core.results.formatting import NO_VALUE, count_noun, format_interval, format_score, joined_ends, literal
 from ke_core.results.grid import Grid, Line, edited_rows, prompt_name, score_grids
 from ke_core.results.reported import MetricColumn, Reported, columns_by_table, metric_columns, run_labels, without_model
@@ -164,13 +164,17 @@ def _share(score: MetricScore, *, counts: bool) -> str:
 
 
 def warnings(runs: Sequence[Reported]) -> Iterator[str]:
-    """Yield a line for each kind: unfinished runs, lost answers, values without a sure verdict, unchecked judges, and
-    different forms of the edited fact.
+    """Yield a line for each kind: unfinished runs, lost answers, values without a sure verdict, metrics without values,
+    unchecked judges, and different forms of the edited fact.
     """
     found: dict[tuple[str, str], list[tuple[str, Counter[str]]]] = {}
+    empty: dict[str, dict[str, Counter[str]]] = {}
     for label, run in zip(run_labels(runs), runs, strict=True):
         if words := unfinished(run):
             yield f"warning: {label}: {words}"
+        else:
+            for metric, reasons in without_values(run):
+                empty.setdefault(metric, {})[label] = reasons
         for loss in losses(run):
             if loss.important and loss.reasons:
                 found.setdefault((loss.one, loss.many), []).append((label, loss.reasons))
@@ -182,8 +186,14 @@ def warnings(runs: Sequence[Reported]) -> Iterator[str]:
     for (one, many), parts in found.items():
         of = ", ".join(f"{label} {reasons.total():,}" for label, reasons in parts)
         every = sum((reasons for _label, reasons in parts), Counter[str]())
-        ((reason, _count),) = every.most_common(1)
-        often = "" if len(every) == 1 else "most often: "
-        yield f"warning: {count_noun(every.total(), one, many)} ({of}): {often}{reason}"
+        yield f"warning: {count_noun(every.total(), one, many)} ({of}): {_main_reason(every)}"
+    for metric, whose in empty.items():
+        reason = _main_reason(sum(whose.values(), Counter[str]()))
+        yield f"warning: {metric} has no values ({', '.join(whose)}): {reason}"
     yield from (f"warning: {words}" for words in score_warnings(runs))
     yield from form_notes(runs)
+
+
+def _main_reason(reasons: Counter[str]) -> str:
+    ((reason, _count),) = reasons.most_common(1)
+    return reason if len(reasons) == 1 else f"most often: {reason}"

@@ -17,9 +17,13 @@ OWN = Query(id="own", texts=("Who?",), gold=gold("x"))
 
 
 def language(subject, old, new):
-    facts = [Fact(subject=Entity(label=subject), relation=SPEAKS, objects=(Entity(label=name),)) for name in (old, new)]
+    """Return an edit of a cloze. ``old``: None if the dataset has no old object."""
+    before, after = (
+        name and Fact(subject=Entity(label=subject), relation=SPEAKS, objects=(Entity(label=name),))
+        for name in (old, new)
+    )
     cloze = Cloze(template="{} speaks", subject=subject)
-    return Edit(id=subject, statement=f"{subject} speaks {new}", before=facts[0], after=facts[1], cloze=cloze)
+    return Edit(id=subject, statement=f"{subject} speaks {new}", before=before, after=after, cloze=cloze)
 
 
 EDITS = (MOVE_TOWER, MOVE_GATE, language("Ada", "English", "Thai"))
@@ -30,6 +34,10 @@ CASES = [
 
 def with_tests(case=CASES[0], cases=CASES):
     return evolve(case, probes=(*case.probes, *BeliefProbes(cases)(case)))
+
+
+def cases_of(*edits):
+    return [evolve(CASES[0], id=str(n), edits=(edit,)) for n, edit in enumerate(edits)]
 
 
 def queries(case=None):
@@ -116,6 +124,52 @@ def test_conflict_states_the_old_object_before_the_question() -> None:
     assert (right(query), query.pre_edit.entities[0].label) == ("Rome", "Paris")
     cloze = queries(with_tests(CASES[2]))["conflict/Ada"]
     assert (cloze.texts, cloze.form) == (("Ada speaks English. Ada speaks",), "cloze")
+
+
+def test_without_old_object_another_object_of_the_relation_takes_its_place() -> None:
+    """Not that of the same subject, nor the new one in other letters, nor an object of another relation."""
+    edits = [language(*names) for names in (("Ada", None, "Thai"), ("Cy", None, "THAI"), ("Di", None, "Irish"))]
+    again = evolve(language("Ada", None, "Welsh"), id="again")
+    cases = cases_of(edits[0], MOVE_TOWER, again, *edits[1:])
+    found = queries(with_tests(cases[0], cases))
+    assert found["choice/Ada/two-options/first"].texts[0].endswith("A. Thai\nB. Irish\nAnswer:")
+    assert "Information: Ada speaks Irish.\n" in found["choice/Ada/contradicting/first"].texts[0]
+    assert "Eiffel Tower is located in Paris." in found["choice/Ada/irrelevant/first"].texts[0]
+    conflict = found["conflict/Ada"]
+    assert (conflict.texts, conflict.pre_edit.entities[0].label) == (("Ada speaks Irish. Ada speaks",), "Irish")
+
+
+def test_old_object_of_another_edit_is_preferred_to_its_new_one() -> None:
+    cases = cases_of(language("Ada", None, "Thai"), language("Cy", "Czech", "Irish"))
+    assert "B. Czech\n" in queries(with_tests(cases[0], cases))["choice/Ada/none/first"].texts[0]
+
+
+def test_without_old_object_only_values_about_it_are_missing() -> None:
+    cases = cases_of(language("Ada", None, "Thai"), language("Di", None, "Irish"))
+    found = list(Belief().values(record(right, case=with_tests(cases[0], cases))))
+    missing = {value.aspect: value.skipped_because for value in found if value.phase == "after" and value.value is None}
+    old = "the dataset has no old object of the edit"
+    assert missing == {
+        "choice-old": old, "conflict-old": old, "choice-irrelevant": "the dataset has no other fact to test it with",
+    }  # fmt: skip
+    assert {value.value for value in found if value.aspect == "believed" and value.phase == "after"} == {1}
+
+
+def test_without_old_object_and_another_edit_of_the_relation_there_are_no_tests() -> None:
+    cases = cases_of(language("Ada", None, "Thai"), MOVE_TOWER)
+    assert BeliefProbes(cases)(cases[0]) == ()
+    found = list(Belief().values(record(right, case=cases[0])))
+    assert {value.skipped_because for value in found} == {
+        "no old object and no other edit of the relation (or a run without --metric belief)"
+    }
+
+
+def test_edit_with_a_question_instead_of_a_cloze_has_choice_and_conflict() -> None:
+    edit = evolve(MOVE_TOWER, cloze=None)
+    cases = cases_of(edit, MOVE_GATE)
+    assert {probe.aspect for probe in BeliefProbes(cases)(cases[0])} == {"belief-choice", "belief-conflict"}
+    (text,) = queries(with_tests(cases[0], cases))[f"conflict/{edit.id}"].texts
+    assert text == f"{edit.question} Paris. {edit.question}"
 
 
 def test_requests_name_no_new_object_of_another_case() -> None:

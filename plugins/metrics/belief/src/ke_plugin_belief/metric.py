@@ -17,6 +17,9 @@ believed            1 if the new object is chosen in both orders, the subject in
 =================== ===============================================================================================
 
 The letter with the highest log-probability is chosen; the first of equal ones. An answer that failed chooses nothing.
+
+If the dataset has no old object, another object takes its place (see ``probes``), and the aspects that end in ``-old``
+have no value.
 """
 
 from __future__ import annotations
@@ -50,6 +53,8 @@ from ke_plugin_belief.probes import TWO as TWO_OPTIONS
 
 NOT_ASKED = "the run did not ask it: use ke eval with --metric belief"
 NO_OTHER = "the dataset has no other fact to test it with"
+NO_OLD = "the dataset has no old object of the edit"
+NO_ALTERNATIVE = "no old object and no other edit of the relation (or a run without --metric belief)"
 
 
 class Belief:
@@ -101,6 +106,8 @@ class _Answers:
 
     def _chosen(self, kind: str, context: str = NONE, *, which: str = "new") -> float:
         """Return the fraction of the orders in which the option ``which`` is chosen."""
+        if which == "old":
+            self._check_old()
         found = self._choices(kind, context)
         return found.count(which) / len(found)
 
@@ -122,15 +129,21 @@ class _Answers:
 
     def _stated(self, *, new: bool) -> float:
         """Return whether the answer despite the conflict is the new object, or the old one."""
+        if not new:
+            self._check_old()
         probe = self._probe(CONFLICT)
         (query,) = probe.queries
         verdict = verdict_of(outcome_of(self.record, self.phase, self.style, query.id))
         right = expected(query, probe, self.phase, edited=True).gold == query.gold
         return verdict is (Verdict.RIGHT if right == new else Verdict.PRE_EDIT)
 
+    def _check_old(self) -> None:
+        if self.edit.before is None and self.probes:
+            raise NoValue(NO_OLD)
+
     def _probe(self, kind: str) -> Probe:
         """Return the probe of that kind. Raises NoValue if there is none."""
         found = self.probes.get(f"{NAME}-{kind}")
         if found is None:
-            raise NoValue(NO_OTHER if self.probes else NOT_ASKED)
+            raise NoValue(NO_OTHER if self.probes else NOT_ASKED if self.edit.before is not None else NO_ALTERNATIVE)
         return found

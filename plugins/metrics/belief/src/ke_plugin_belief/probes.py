@@ -1,6 +1,7 @@
 """Belief tests, derived from the edits of a case.
 
-For an edit of subject s from the old object o to the new object n:
+For an edit of subject s from the old object o to the new object n (if the dataset has no old object, o is the object of
+another edit of the same relation, that is with the same id or question pattern, and another subject):
 
 ============ ==================================================== ==========================================
 probe        request                                              right answer
@@ -16,8 +17,8 @@ continuations. ``choice`` is also asked without the third option, and after a se
 (contradicting) or an old fact of another case (irrelevant).
 
 The texts contain the edit's own subject and objects, which its method gets too, and old facts and subjects of other
-cases. Only a context states an object, and no request says which option is right. A run asks these questions after all
-others of the case.
+cases. They name the new object of another case only if the dataset has no old objects. Only a context states an object,
+and no request says which option is right. A run asks these questions after all others of the case.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from itertools import chain
 
 from attrs import field, frozen
 
-from ke_core.plugin import SLOT, Case, Edit, Entity, Gold, Probe, Query, distinct
+from ke_core.plugin import SLOT, Case, Edit, Entity, Gold, Probe, Query, continued, distinct
 from ke_plugin_belief import CHOICE, CONFLICT, CONTEXTS, NAME, REVERSAL
 
 INSTRUCTION = "Choose the right option. Use the information, if there is any, and what you know."
@@ -40,16 +41,17 @@ ORDERS = ("first", "second")
 
 def unsuitable(edit: Edit) -> str:
     """Return why no belief test can be derived from ``edit``; empty if it can."""
-    if edit.cloze is None or edit.before is None or edit.after is None:
-        return "the edit has no cloze, or no old and new fact"
-    if len(edit.before.objects) != 1 or len(edit.after.objects) != 1:
+    if edit.after is None or not (edit.prompt or edit.question):
+        return "the edit has no new fact, or neither a cloze nor a question"
+    if len(edit.after.objects) != 1 or (edit.before is not None and len(edit.before.objects) != 1):
         return "the edit does not replace one object by one"
-    return "" if edit.operation == "replace" else "the edit changes nothing"
+    return "the edit changes nothing" if edit.operation == "none" else ""
 
 
 def stated(edit: Edit, target: str) -> str:
-    """Return the sentence that the edit's cloze forms with ``target``."""
-    return f"{edit.prompt} {target}."
+    """Return the sentence that the edit's cloze forms with ``target``, or the edit's question and ``target``."""
+    prompt = edit.prompt or edit.question or ""
+    return f"{prompt}{continued(prompt, target)}."
 
 
 def question_of(edit: Edit) -> str:
@@ -87,9 +89,8 @@ class BeliefProbes:
     def _subjects_of_each_object(self) -> Mapping[tuple[str, str], Collection[str]]:
         found: dict[tuple[str, str], set[str]] = {}
         for edit in self._edits:
-            assert edit.cloze is not None
             for name in (edit.target, edit.old_target):
-                found.setdefault((_relation(edit), name), set()).add(edit.cloze.subject)
+                found.setdefault((_relation(edit), name), set()).add(_subject(edit))
         return found
 
     def __call__(self, case: Case) -> tuple[Probe, ...]:
@@ -103,21 +104,34 @@ class BeliefProbes:
             for kind, queries in (
                 (CHOICE, tuple(self._choices(edit))),
                 (REVERSAL, tuple(self._reversals(edit))),
-                (CONFLICT, (_conflict(edit),)),
+                (CONFLICT, tuple(self._conflict(edit))),
             )
             if queries
         )
 
+    def _alternative(self, edit: Edit) -> Entity | None:
+        """Return the old object. If the dataset has none: the object of another subject in the edit's relation.
+
+        It is an old object if possible, is not the new one by another name, and no edit gives it to the edit's subject.
+        """
+        if edit.before is not None:
+            return _old_object(edit)
+        own = _spellings(edit.added[0])
+        for other in self._after(edit, self._by_relation[_relation(edit)]):
+            found = _old_object(other)
+            holders = self._holders[_relation(edit), found.label.strip()]
+            if _subject(edit) not in holders and own.isdisjoint(_spellings(found)):
+                return found
+        return None
+
     def _choices(self, edit: Edit) -> Iterator[Query]:
-        unrelated = self._irrelevant(edit)
-        passages = dict(
-            zip(
-                (NONE, *CONTEXTS),
-                (NONE, stated(edit, edit.target), unrelated, stated(edit, edit.old_target)),
-                strict=True,
-            )
-        )
-        question, pair = question_of(edit), (edit.target, edit.old_target)
+        alternative = self._alternative(edit)
+        if alternative is None:
+            return
+        pair = (edit.target, alternative.label.strip())
+        texts = (NONE, stated(edit, pair[0]), self._irrelevant(edit, pair), stated(edit, pair[1]))
+        passages = dict(zip((NONE, *CONTEXTS), texts, strict=True))
+        question = question_of(edit)
         for context, passage in passages.items():
             if passage:
                 yield from _in_both_orders(edit, CHOICE, context, passage, question, pair, more=(NOT_SURE,))
@@ -134,19 +148,31 @@ class BeliefProbes:
         """Return another subject of the edit's relation that has its new object neither before nor after any edit."""
         holders = self._holders[_relation(edit), edit.target]
         for other in self._after(edit, self._by_relation.get(_relation(edit), ())):
-            assert other.cloze is not None
-            if other.cloze.subject not in holders:
-                return other.cloze.subject
+            if _subject(other) not in holders:
+                return _subject(other)
         return ""
 
-    def _irrelevant(self, edit: Edit) -> str:
-        """Return an old fact of another relation that names neither the edit's subject nor its objects."""
-        assert edit.cloze is not None
-        named = (edit.cloze.subject, edit.target, edit.old_target)
+    def _conflict(self, edit: Edit) -> Iterator[Query]:
+        """Yield the question after a sentence that states the old object, or the cloze if the edit has no question."""
+        alternative = self._alternative(edit)
+        if alternative is not None and edit.after is not None:
+            yield Query(
+                id=f"{NAME}/{CONFLICT}/{edit.id}",
+                texts=(f"{stated(edit, alternative.label.strip())} {edit.question or edit.prompt}",),
+                form="question" if edit.question else "cloze",
+                gold=Gold(entities=edit.after.objects),
+                pre_edit=Gold(entities=(alternative,)),
+                relation=edit.after.relation.key,
+                tags={"context": "contradicting"},
+            )
+
+    def _irrelevant(self, edit: Edit, options: tuple[str, str]) -> str:
+        """Return an old fact of another relation that names neither the edit's subject nor one of its ``options``."""
+        named = (_subject(edit), *options)
         if len(self._by_relation) == 1:
             return ""
         for other in self._after(edit, range(len(self._edits))):
-            if _relation(other) != _relation(edit):
+            if other.before is not None and _relation(other) != _relation(edit):
                 fact = stated(other, other.old_target)
                 if not any(name in fact for name in named):
                     return fact
@@ -164,6 +190,22 @@ class BeliefProbes:
 def _relation(edit: Edit) -> str:
     assert edit.after is not None
     return edit.after.relation.key
+
+
+def _subject(edit: Edit) -> str:
+    assert edit.after is not None
+    return edit.cloze.subject if edit.cloze is not None else edit.after.subject.label
+
+
+def _old_object(edit: Edit) -> Entity:
+    """Return the old object, or the new one if the dataset has no old object."""
+    fact = edit.before or edit.after
+    assert fact is not None
+    return fact.objects[0]
+
+
+def _spellings(entity: Entity) -> set[str]:
+    return {name.strip().casefold() for name in entity.names}
 
 
 def _in_both_orders(
@@ -189,18 +231,3 @@ def _in_both_orders(
             continuations=tuple(f" {letter}" for letter in LETTERS[: len(options)]),
             tags={"context": context, "order": order},
         )
-
-
-def _conflict(edit: Edit) -> Query:
-    """Return the question after a sentence that states the old object, or the cloze if the edit has no question."""
-    assert edit.before is not None
-    assert edit.after is not None
-    return Query(
-        id=f"{NAME}/{CONFLICT}/{edit.id}",
-        texts=(f"{stated(edit, edit.old_target)} {edit.question or edit.prompt}",),
-        form="question" if edit.question else "cloze",
-        gold=Gold(entities=edit.after.objects),
-        pre_edit=Gold(entities=edit.before.objects),
-        relation=edit.after.relation.key,
-        tags={"context": "contradicting"},
-    )
