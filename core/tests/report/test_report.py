@@ -440,9 +440,7 @@ def test_text_is_cleaned_of_what_a_terminal_would_obey():
 def test_usage_counts_answers_without_token_counts_and_requests_without_a_price():
     priced = Usage(requests=2, prompt_tokens=1_000_000, tokens=500_000, price_in=2.0, price_out=10.0)
     free = Usage(requests=3, retries=1, prompt_tokens=7, tokens=1, unmetered=1)
-    assert spent_words([priced]) == (
-        "2 requests, 1,000,000 prompt tokens and 500,000 generated, which cost 7.0000"
-    )
+    assert spent_words([priced]) == ("2 requests, 1,000,000 prompt tokens and 500,000 generated, which cost 7.0000")
     assert spent_words([priced, free]) == (
         "5 requests, 1 retried, 1,000,007 prompt tokens and 500,001 generated (plus 1 answer without a token "
         "count), which cost 7.0000 (plus 3 requests without a price)"
