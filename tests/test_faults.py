@@ -98,8 +98,8 @@ ask, score, seen = loop.Runner.begin, evaluation.score_run, []
 
 
 def said(where):
-    Path(where).touch()
     try:
+        Path(where).touch()
         while not Path(f"{where}.go").exists():
             time.sleep(0.02)
     except KeyboardInterrupt:  # the second Ctrl-C arrives while the first is handled
