@@ -102,6 +102,7 @@ from ke_core.runner.resolve import (
     choose_again,
     naming_files,
     resolve_component,
+    with_data_dir,
     with_flag,
 )
 from ke_core.runner.run import EvalRequest, OpenJudge, ResolvedRun
@@ -144,5 +145,6 @@ __all__ = [
     "resolve_run", "run_labels", "runs_in", "sanitize", "save_check", "score_folder", "score_grids", "score_run",
     "score_warnings", "select", "server_options", "shown_unit", "spent_words", "split_options", "started", "summary",
     "table_row", "tally_of", "text_field", "texts_field", "titled", "to_bytes", "unanswered", "unedited_rows",
-    "unfinished", "untouched", "value_notes", "waiting_items", "whole_lines", "with_flag", "without_model", "world",
+    "unfinished", "untouched", "value_notes", "waiting_items", "whole_lines", "with_data_dir", "with_flag",
+    "without_model", "world",
 ]  # fmt: skip

@@ -76,7 +76,7 @@ def test_folder_does_not_hide_the_dataset_of_its_name(tmp_path, monkeypatch, cat
     (tmp_path / "toy").mkdir()
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert len(read_examples("toy", catalog, {}, "files of other datasets")) == 2
+    assert len(read_examples("toy", catalog, {})) == 2
     with pytest.raises(BadData, match="training data not found: folder"):
         read_examples("folder", catalog, {})
 

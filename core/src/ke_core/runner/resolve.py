@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -98,6 +98,16 @@ def with_flag(spec: Spec[Any], options: Options, name: str, value: str) -> dict[
         raise BadConfig(f"{flag} and -o {spec.prefix}.{name} say different things", hint="give one of them")
     own[name] = value
     return found
+
+
+def with_data_dir(specs: Sequence[Spec[Any]], options: Options, data_dir: str) -> Options:
+    """Return ``options`` with ``--data-dir`` for those of several datasets that read files. Raises as ``with_flag``.
+
+    It is an error if none of them does.
+    """
+    for spec in [one for one in specs if DATA_DIR in fields_dict(one.config)] or specs:
+        options = with_flag(spec, options, DATA_DIR, data_dir)
+    return options
 
 
 def _chosen(catalog: Catalog, registration: Registration, config: Any) -> ResolvedComponent[Any]:

@@ -19,36 +19,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, fields_dict
+from attrs import evolve
 
-from ke_core.app import (
-    DATA_DIR,
-    Catalog,
-    Options,
-    SourceLine,
-    edit_from,
-    read_rows,
-    resolve_component,
-    text_field,
-    texts_field,
-    with_flag,
-)
+from ke_core.app import Catalog, Options, SourceLine, edit_from, read_rows, resolve_component, text_field, texts_field
 from ke_core.plugin import SLOT, BadData, Dataset, Edit, digest
 from ke_weights.trainers import TrainingExample
 
 FORM = 'a line is {"prompt": "... {} ...", "subject", "target", "paraphrases"} or {"edit", "questions"}'
 
 
-def read_examples(source: str, catalog: Catalog, options: Options, data_dir: str = "") -> list[TrainingExample]:
+def read_examples(source: str, catalog: Catalog, options: Options) -> list[TrainingExample]:
     """Return the examples of a file, else of the dataset of that name. Raises BadData, UnknownComponent."""
     path = Path(source).expanduser()
     if path.is_file():
         return [_example(raw, place) for raw, place in read_rows(path)]
     if source not in catalog.names("dataset") and (path.suffix or path.exists()):  # a folder may have a dataset's name
         raise BadData(f"training data not found: {source}", hint=f"use a file or the name of a dataset; {FORM}")
-    spec = catalog.spec("dataset", source)
-    if DATA_DIR in fields_dict(spec.config):  # the folder is for all sources; a dataset may have no files
-        options = with_flag(spec, options, DATA_DIR, data_dir)
     dataset: Dataset = resolve_component(catalog, "dataset", source, options).build()
     return list(_of_dataset(dataset))
 

@@ -34,6 +34,7 @@ from ke_core.app import (
     reject_unused,
     resolve_component,
     whole_lines,
+    with_data_dir,
 )
 from ke_core.plugin import (
     BadConfig,
@@ -111,7 +112,7 @@ def prepare(
         if name in catalog.names("dataset") and not Path(name).is_file()
     ]
     reject_unused(options, [spec, *datasets])
-    read = partial(read_examples, catalog=catalog, options=options, data_dir=data_dir)
+    read = partial(read_examples, catalog=catalog, options=with_data_dir(datasets, options, data_dir))
     examples = usable(read(data), [example for source in without for example in read(source)])
     if not examples:
         raise BadData(f"{data} has no example left to train on", hint="check the file and --without")

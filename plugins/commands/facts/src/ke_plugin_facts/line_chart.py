@@ -48,7 +48,7 @@ def draw(title: str, panels: Sequence[LinePanel], ticks: Sequence[float], label:
     names = list(dict.fromkeys(name for panel in panels for name in panel.lines))
     colors = {name: COLORS[place % len(COLORS)] for place, name in enumerate(names)}
     across = len(panels) if len(panels) <= WIDEST else math.ceil(len(panels) / 2)
-    parts = []
+    parts, down = [], 0
     for place, panel in enumerate(panels):
         right, down = place % across * (WIDTH + GAP), place // across * (TOP + HEIGHT + GAP // 2)
         parts.append(f'<g transform="translate({right} {down})">{_panel(panel, ticks, colors)}</g>')

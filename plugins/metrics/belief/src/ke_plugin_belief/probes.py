@@ -101,13 +101,17 @@ class BeliefProbes:
             )
             for edit in case.edits
             if not unsuitable(edit)
-            for kind, queries in (
-                (CHOICE, tuple(self._choices(edit))),
-                (REVERSAL, tuple(self._reversals(edit))),
-                (CONFLICT, tuple(self._conflict(edit))),
-            )
+            for kind, queries in self._queries(edit)
             if queries
         )
+
+    def _queries(self, edit: Edit) -> Iterator[tuple[str, tuple[Query, ...]]]:
+        alternative = self._alternative(edit)
+        if alternative is not None:
+            yield CHOICE, tuple(self._choices(edit, alternative))
+        yield REVERSAL, tuple(self._reversals(edit))
+        if alternative is not None:
+            yield CONFLICT, (_conflict(edit, alternative),)
 
     def _alternative(self, edit: Edit) -> Entity | None:
         """Return the old object. If the dataset has none: the object of another subject in the edit's relation.
@@ -124,10 +128,7 @@ class BeliefProbes:
                 return found
         return None
 
-    def _choices(self, edit: Edit) -> Iterator[Query]:
-        alternative = self._alternative(edit)
-        if alternative is None:
-            return
+    def _choices(self, edit: Edit, alternative: Entity) -> Iterator[Query]:
         pair = (edit.target, alternative.label.strip())
         texts = (NONE, stated(edit, pair[0]), self._irrelevant(edit, pair), stated(edit, pair[1]))
         passages = dict(zip((NONE, *CONTEXTS), texts, strict=True))
@@ -151,20 +152,6 @@ class BeliefProbes:
             if _subject(other) not in holders:
                 return _subject(other)
         return ""
-
-    def _conflict(self, edit: Edit) -> Iterator[Query]:
-        """Yield the question after a sentence that states the old object, or the cloze if the edit has no question."""
-        alternative = self._alternative(edit)
-        if alternative is not None and edit.after is not None:
-            yield Query(
-                id=f"{NAME}/{CONFLICT}/{edit.id}",
-                texts=(f"{stated(edit, alternative.label.strip())} {edit.question or edit.prompt}",),
-                form="question" if edit.question else "cloze",
-                gold=Gold(entities=edit.after.objects),
-                pre_edit=Gold(entities=(alternative,)),
-                relation=edit.after.relation.key,
-                tags={"context": "contradicting"},
-            )
 
     def _irrelevant(self, edit: Edit, options: tuple[str, str]) -> str:
         """Return an old fact of another relation that names neither the edit's subject nor one of its ``options``."""
@@ -231,3 +218,17 @@ def _in_both_orders(
             continuations=tuple(f" {letter}" for letter in LETTERS[: len(options)]),
             tags={"context": context, "order": order},
         )
+
+
+def _conflict(edit: Edit, alternative: Entity) -> Query:
+    """Return the question after a sentence that states the old object, or the cloze if the edit has no question."""
+    assert edit.after is not None
+    return Query(
+        id=f"{NAME}/{CONFLICT}/{edit.id}",
+        texts=(f"{stated(edit, alternative.label.strip())} {edit.question or edit.prompt}",),
+        form="question" if edit.question else "cloze",
+        gold=Gold(entities=edit.after.objects),
+        pre_edit=Gold(entities=(alternative,)),
+        relation=edit.after.relation.key,
+        tags={"context": "contradicting"},
+    )

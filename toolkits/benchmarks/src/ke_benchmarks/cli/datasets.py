@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from attrs import fields_dict
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
@@ -33,7 +32,7 @@ from ke_core.app import (
     resolve_component,
     select,
     split_options,
-    with_flag,
+    with_data_dir,
 )
 from ke_core.app import options as shared
 from ke_core.plugin import Case, DataFile, Dataset, DatasetInfo, Entity, Probe, Query, data_places, to_json
@@ -220,9 +219,8 @@ def resolve_datasets(
     """Resolve several datasets with the options of all of them."""
     specs, options = [app.catalog.spec("dataset", name) for name in names], split_options(given)
     reject_unused(options, specs)
-    for spec in [one for one in specs if DATA_DIR in fields_dict(one.config)] or specs:  # some may have no files
-        options = with_flag(spec, options, DATA_DIR, str(data_dir or ""))
-    return [resolve_component(app.catalog, "dataset", spec.name, options) for spec in specs]
+    chosen = with_data_dir(specs, options, str(data_dir or ""))
+    return [resolve_component(app.catalog, "dataset", spec.name, chosen) for spec in specs]
 
 
 @click.command("export")

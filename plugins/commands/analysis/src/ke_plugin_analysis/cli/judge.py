@@ -132,8 +132,11 @@ def say_spent(judge: OpenJudge, asking: JudgeModel | None) -> None:
     where, spent, engine = "server", asking.spent, cast("BatchingEngine", judge.session.engine)
     if not spent and engine.requests:
         sent, prices = engine.sent, asking.prices
-        counts: Any = {"requests": sent.calls, "prompt_tokens": sent.prompt_tokens, "tokens": sent.tokens}
-        where, spent = "model", [Usage(**counts, price_in=prices.prompt, price_out=prices.generated)]
+        local = Usage(
+            requests=sent.calls, prompt_tokens=sent.prompt_tokens, tokens=sent.tokens,
+            price_in=prices.prompt, price_out=prices.generated,
+        )  # fmt: skip
+        where, spent = "model", [local]
     if spent:
         err().print(literal(f"  sent to the {where}: {spent_words(spent)}", "dim"), soft_wrap=True)
 
